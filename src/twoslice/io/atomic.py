@@ -1,0 +1,103 @@
+"""Writes that are whole or absent: a temporary file beside the target, fsync, rename.
+
+A reader never sees half a file, a killed run leaves the old file or the new one, and a full disk
+leaves the target as it was.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from twoslice.errors import OutputError
+
+
+@contextmanager
+def whole_file(target: Path) -> Iterator[Path]:
+    """Give a temporary path in the target's folder to write to; it becomes `target` at the end.
+
+    The temporary name keeps the target's endings (`.nii.gz`), since libraries choose by them.
+    """
+    with _as_output_error(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=".writing-", dir=target.parent))
+        try:
+            scratch = folder / target.name
+            yield scratch
+            _sync(scratch)
+            scratch.replace(target)
+            _sync(target.parent)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """Give a temporary folder beside `target` that becomes `target` at the end.
+
+    `target` may exist only if it is an empty folder: what a user has there is never replaced.
+    """
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise OutputError(f"{target}: already there and not empty. Name another --out.")
+    with _as_output_error(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".writing-{target.name}-", dir=target.parent))
+        try:
+            scratch.chmod(0o755)
+            yield scratch
+            for path in scratch.rglob("*"):
+                _sync(path)
+            if target.exists():
+                target.rmdir()
+            scratch.replace(target)
+            _sync(target.parent)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write_bytes(target: Path, content: bytes) -> None:
+    """Write `content` to `target`, whole or not at all."""
+    with whole_file(target) as scratch:
+        scratch.write_bytes(content)
+
+
+def write_text(target: Path, text: str) -> None:
+    """Write `text` to `target` as UTF-8, whole or not at all."""
+    write_bytes(target, text.encode("utf-8"))
+
+
+def write_json(target: Path, tree: Any) -> None:
+    """Write `tree` to `target` as JSON that a person can read."""
+    write_text(target, json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _as_output_error(target: Path) -> Iterator[None]:
+    """Turn the operating system's refusals into one line with a remedy."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = "The disk is full: free some space and run the same command again"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            remedy = "Writing there is not allowed: choose another place with --out"
+        elif error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG):
+            remedy = "A folder is needed there: choose another place with --out"
+        else:
+            raise
+        raise OutputError(f"{target}: {error.strerror}. {remedy}.") from error

@@ -1,0 +1,211 @@
+"""Every setting, as frozen models: unknown names are refused, with a guess at what was meant.
+
+Layers, the later winning: the defaults below, a preset (`configs/presets/NAME.yaml`), the user's
+YAML file, `--set a.b=c`. What comes out is saved whole in every run folder as `settings.yaml`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from twoslice.errors import SettingsError
+
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+Patch = Annotated[tuple[int, int, int], Field(description="voxels along I, J, K")]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class AnnotationSettings(_Frozen):
+    """How the slices of a scan lie."""
+
+    scheme: Literal["orthogonal", "parallel", "single"] = "orthogonal"
+
+
+class PropagationSettings(_Frozen):
+    """From drawn slices to label views."""
+
+    registrar: Literal["batched", "ants"] = "batched"
+    opening: int = Field(5, ge=1, description="side in voxels of the opening after each slice")
+    closing: int = Field(5, ge=1, description="side in voxels of the closing after each slice")
+
+
+class NetworkSettings(_Frozen):
+    """The segmentation network; `None` leaves the choice to the planner or the recipe."""
+
+    filters: int | None = Field(None, ge=1)
+
+
+class TrainingSettings(_Frozen):
+    """The loop, the same for every method; `None` leaves the choice to the planner."""
+
+    iterations: int = Field(1500, ge=1)
+    minutes: float | None = Field(None, gt=0, description="train by the clock instead")
+    seed: int = Field(0, ge=0)
+    checkpoint_every: int = Field(100, ge=1)
+    setting: Literal["dense", "sparse"] = "dense"
+    recipe: Literal["paper", "modern"] = "modern"
+    patch: Patch | None = None
+    labeled_per_batch: int = Field(1, ge=1)
+    unlabeled_per_batch: int = Field(1, ge=0)
+    learning_rate: float | None = Field(None, gt=0)
+    foreground_share: Fraction = Field(0.6, description="labelled patches centred on drawn target")
+    device: str = "auto"
+    precision: Literal["32-true", "16-mixed", "bf16-mixed"] = "32-true"
+    compile: bool = False
+
+
+class DescoSettings(_Frozen):
+    """The paper's five switches and its weights (Table 4)."""
+
+    slice_weights: bool = True
+    uncertainty_mask: bool = True
+    dense_to_sparse: bool = True
+    cross_ramp: bool = True
+    cross_weight: Fraction = Field(0.8, description="λ_oc")
+    decay: Fraction = Field(0.95, description="α at the start")
+    passes: int = Field(8, ge=1, description="T stochastic passes of the uncertainty mask")
+
+
+class InferenceSettings(_Frozen):
+    """From a run to label maps."""
+
+    flips: bool = False
+    largest_component: bool = False
+
+
+class Settings(_Frozen):
+    """All settings of a run."""
+
+    method: str = "desco"
+    annotation: AnnotationSettings = AnnotationSettings()
+    propagation: PropagationSettings = PropagationSettings()
+    network: NetworkSettings = NetworkSettings()
+    training: TrainingSettings = TrainingSettings()
+    desco: DescoSettings = DescoSettings()
+    inference: InferenceSettings = InferenceSettings()
+
+    def to_yaml(self) -> str:
+        """The settings as YAML that `load_settings` reads back to an equal object."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
+
+
+def load_settings(
+    *,
+    preset: str | None = None,
+    file: Path | None = None,
+    assignments: Iterable[str] = (),
+    method: str | None = None,
+) -> Settings:
+    """Resolve the layers into one `Settings`, or say in one line which name or value is wrong."""
+    tree: dict[str, Any] = {}
+    if preset is not None:
+        _merge(tree, _read_yaml(_preset_path(preset)))
+    if file is not None:
+        _merge(tree, _read_yaml(file))
+    if method is not None:
+        tree["method"] = method
+    for assignment in assignments:
+        _merge(tree, _parse_assignment(assignment))
+    return parse_settings(tree)
+
+
+def parse_settings(tree: Mapping[str, Any]) -> Settings:
+    """Validate a tree of plain values."""
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as error:
+        raise SettingsError(_explain(error)) from None
+
+
+def preset_names() -> list[str]:
+    """The presets that can be named."""
+    return sorted(path.stem for path in _presets_folder().glob("*.yaml"))
+
+
+def _presets_folder() -> Path:
+    here = Path(__file__).parent
+    installed = here / "configs" / "presets"
+    return installed if installed.is_dir() else here.parents[1] / "configs" / "presets"
+
+
+def _preset_path(name: str) -> Path:
+    path = _presets_folder() / f"{name}.yaml"
+    if not path.is_file():
+        raise SettingsError(f"no preset is called '{name}'. {_guess(name, preset_names())}")
+    return path
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingsError(f"{path}: there is no such settings file. Check the path.") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        detail = str(error).splitlines()[0]
+        raise SettingsError(f"{path}: not a readable YAML file ({detail}). Mend it.") from None
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise SettingsError(f"{path}: holds {type(tree).__name__}, expected `name: value` lines.")
+    return tree
+
+
+def _parse_assignment(text: str) -> dict[str, Any]:
+    """`a.b=c` as a tree; the value is read as YAML."""
+    name, equals, value = text.partition("=")
+    keys = name.strip().split(".")
+    if not equals or not all(keys):
+        raise SettingsError(f"--set {text}: expected name.of.setting=value.")
+    try:
+        tree: Any = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise SettingsError(f"--set {text}: '{value}' cannot be read as a value.") from None
+    for key in reversed(keys):
+        tree = {key: tree}
+    assert isinstance(tree, dict)
+    return tree
+
+
+def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for key, value in more.items():
+        if isinstance(value, Mapping) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
+
+
+def _explain(error: ValidationError) -> str:
+    """The first fault of a validation error, in one line."""
+    fault = error.errors(include_url=False)[0]
+    where = [str(part) for part in fault["loc"]]
+    name = ".".join(where)
+    if fault["type"] == "extra_forbidden":
+        return f"unknown setting '{name}'. {_guess(where[-1], _names_at(where[:-1]), where[:-1])}"
+    return f"setting {name} = {fault['input']!r}: {fault['msg']}. Change it."
+
+
+def _names_at(path: list[str]) -> list[str]:
+    """The settings that exist in the section `path`."""
+    model: type[BaseModel] = Settings
+    for part in path:
+        kind = model.model_fields[part].annotation
+        if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+            return []
+        model = kind
+    return list(model.model_fields)
+
+
+def _guess(word: str, known: list[str], path: Iterable[str] = ()) -> str:
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    if close:
+        return f"Did you mean '{'.'.join([*path, close[0]])}'?"
+    return f"Known: {', '.join(known)}."
