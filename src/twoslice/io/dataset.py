@@ -162,15 +162,17 @@ def _read_description(root: Path) -> dict[str, Any]:
     if not root.is_dir():
         raise DatasetError(f"{root}: there is no such folder. Check the path.")
     try:
-        description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        description: Any = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DatasetError(
             f"{root}: has no dataset.json. Make a dataset folder with 'twoslice import'."
         ) from None
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise DatasetError(f"{path}: not readable as JSON ({error}). Mend it.") from None
+    if not isinstance(description, dict):
+        raise DatasetError(f"{path}: holds a {type(description).__name__}, expected an object.")
     for key in ("labels", "file_ending"):
-        if not isinstance(description, dict) or key not in description:
+        if key not in description:
             raise DatasetError(f"{path}: lacks '{key}'. Add it as nnU-Net's raw format asks.")
     return description
 
