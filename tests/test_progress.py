@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from twoslice.progress import Bars, Lines, Progress, Silent, for_stderr
+
+
+@pytest.mark.parametrize("progress", [Lines(every=0.0), Bars()])
+def test_progress_names_the_work_and_counts_to_its_end(
+    progress: Progress, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with progress.task("propagate", total=3) as task:
+        for case in "abc":
+            task.advance(note=case)
+    shown = capsys.readouterr()
+    assert shown.out == ""  # stdout is for results
+    assert "propagate" in shown.err
+    assert "3/3" in shown.err
+
+
+def test_silent_progress_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with Silent().task("train", total=1) as task:
+        task.advance()
+    Silent().say("line")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_plain_lines_are_used_where_there_is_no_terminal() -> None:
+    assert isinstance(for_stderr(), Lines)
+
+
+def test_lines_come_at_most_every_so_often(capsys: pytest.CaptureFixture[str]) -> None:
+    with Lines(every=3600.0).task("train", total=1000) as task:
+        for _ in range(1000):
+            task.advance()
+    assert capsys.readouterr().err.count("\n") == 1  # the last step alone
