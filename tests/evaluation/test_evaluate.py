@@ -1,0 +1,135 @@
+"""Folders of label maps scored against each other: rows, summary, and every kind of mismatch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from twoslice.errors import AnnotationError, InputError
+from twoslice.evaluation.evaluate import Evaluation, evaluate
+from twoslice.evaluation.tables import summary_table
+from twoslice.io.grid import Grid
+from twoslice.io.scans import write_labels
+
+NAMES = ("background", "organ", "gland")
+SHAPE = (12, 10, 8)
+
+
+def grid(shift: float = 0.0, shape: tuple[int, int, int] = SHAPE) -> Grid:
+    affine = np.diag([-1.0, -1.0, 2.5, 1.0])
+    affine[0, 3] = shift
+    return Grid(shape, affine)
+
+
+def boxes(organ: slice, gland: slice | None = None) -> NDArray[np.uint8]:
+    labels = np.zeros(SHAPE, dtype=np.uint8)
+    labels[organ, 2:8, 2:6] = 1
+    if gland is not None:
+        labels[gland, 2:8, 2:6] = 2
+    return labels
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    ours, theirs = tmp_path / "predictions", tmp_path / "labels"
+    write_labels(theirs / "a.nii.gz", boxes(slice(2, 6), slice(6, 8)), grid())
+    write_labels(ours / "a.nii.gz", boxes(slice(2, 6), slice(6, 8)), grid())
+    write_labels(theirs / "b.nii.gz", boxes(slice(2, 6), slice(6, 8)), grid())
+    write_labels(ours / "b.nii.gz", boxes(slice(4, 8)), grid())
+    return ours, theirs
+
+
+def test_there_is_a_row_for_every_case_and_label_in_millimetres_and_voxels(
+    folders: tuple[Path, Path],
+) -> None:
+    found = evaluate(*folders, class_names=NAMES)
+    rows = {(row["case"], row["label"]): row for row in found.cases}
+    assert set(rows) == {("a", "organ"), ("a", "gland"), ("b", "organ"), ("b", "gland")}
+    assert rows["a", "organ"]["dice"] == 1.0
+    assert rows["b", "organ"]["dice"] == pytest.approx(0.5)
+    assert rows["b", "organ"]["hd95_voxel"] == pytest.approx(2.0)
+    assert rows["b", "gland"]["flag"] == "prediction is empty"
+    assert rows["b", "gland"]["hd95_mm"] == pytest.approx(np.linalg.norm([12, 10, 20]))
+
+
+def test_the_summary_averages_labels_within_a_case_and_then_cases(
+    folders: tuple[Path, Path],
+) -> None:
+    summary = evaluate(*folders, class_names=NAMES).summary
+    assert summary["labels"]["organ"]["dice"]["mean"] == pytest.approx(0.75)
+    assert summary["labels"]["gland"]["dice"]["mean"] == pytest.approx(0.5)
+    assert summary["overall"]["dice"]["mean"] == pytest.approx(0.625)
+    assert summary["overall"]["dice"]["std"] == pytest.approx(np.std([1.0, 0.25], ddof=1))
+    assert [entry["case"] for entry in summary["flagged"]] == ["b"]
+
+
+def test_what_is_written_is_read_back_and_shown(folders: tuple[Path, Path]) -> None:
+    found = evaluate(*folders, class_names=NAMES)
+    path = folders[0].parent / "scores.json"
+    found.write(path)
+    assert Evaluation.read(path) == found
+    assert set(json.loads(path.read_text())) == {"cases", "summary"}
+    lines = summary_table(found).splitlines()
+    assert lines[1].split()[:4] == ["organ", "75.0", "±", "35.4"]
+    assert lines[3].startswith("mean of labels")
+
+
+def test_names_come_from_a_dataset_json_beside_the_labels(folders: tuple[Path, Path]) -> None:
+    description = {"labels": {"background": 0, "organ": 1, "gland": 2, "ignore": 3}}
+    (folders[1].parent / "dataset.json").write_text(json.dumps(description))
+    labels = [row["label"] for row in evaluate(*folders).cases]
+    assert labels == ["organ", "gland"] * 2
+
+
+def test_without_names_a_label_that_shows_in_only_some_cases_is_refused(
+    folders: tuple[Path, Path],
+) -> None:
+    write_labels(folders[0] / "c.nii.gz", boxes(slice(2, 6)), grid())
+    write_labels(folders[1] / "c.nii.gz", boxes(slice(2, 6)), grid())
+    with pytest.raises(AnnotationError, match=r"case c: label 2 .*--names"):
+        evaluate(*folders)
+
+
+def test_a_label_without_a_prediction_is_named(folders: tuple[Path, Path]) -> None:
+    (folders[0] / "b.nii.gz").unlink()
+    with pytest.raises(InputError, match=r"predictions: lacks 1 of 2 cases \(b\)"):
+        evaluate(*folders, class_names=NAMES)
+    assert len(evaluate(*folders, class_names=NAMES, cases=["a"]).cases) == 2
+
+
+def test_a_prediction_without_a_label_is_named(folders: tuple[Path, Path]) -> None:
+    (folders[1] / "a.nii.gz").unlink()
+    with pytest.raises(InputError, match=r"labels: lacks 1 of 2 cases \(a\)"):
+        evaluate(*folders, class_names=NAMES)
+
+
+@pytest.mark.parametrize("other", [grid(shift=3.0), grid(shape=(12, 10, 9))])
+def test_different_grids_are_refused(folders: tuple[Path, Path], other: Grid) -> None:
+    write_labels(folders[0] / "b.nii.gz", np.ones(other.ras.shape, dtype=np.uint8), other)
+    with pytest.raises(AnnotationError, match=r"case b: .*another grid"):
+        evaluate(*folders, class_names=NAMES)
+
+
+def test_drawn_slices_are_not_taken_for_dense_labels(folders: tuple[Path, Path]) -> None:
+    description = {"labels": {"background": 0, "organ": 1, "gland": 2, "ignore": 3}}
+    (folders[1].parent / "dataset.json").write_text(json.dumps(description))
+    sparse = np.full(SHAPE, 3, dtype=np.uint8)
+    write_labels(folders[1] / "a.nii.gz", sparse, grid())
+    with pytest.raises(AnnotationError, match="ignore label 3"):
+        evaluate(*folders)
+
+
+def test_a_value_past_the_last_name_is_refused(folders: tuple[Path, Path]) -> None:
+    with pytest.raises(AnnotationError, match="label value 2"):
+        evaluate(*folders, class_names=NAMES[:2])
+
+
+def test_an_empty_folder_and_a_missing_one_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        evaluate(tmp_path / "nowhere", tmp_path)
+    with pytest.raises(InputError, match="holds no label map"):
+        evaluate(tmp_path, tmp_path)
