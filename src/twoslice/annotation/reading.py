@@ -86,17 +86,16 @@ def _refuse_partly_drawn(
 ) -> None:
     """Say how many voxels lie on no full slice, and which slice they were likely meant for."""
 
-    def share(slot: Slot) -> float:
-        return float(slot[0].take(drawn, slot[1]).mean())
+    def left(slot: Slot) -> int:
+        return int((~slot[0].take(drawn, slot[1])).sum())
 
     first = tuple(int(index) for index in np.argwhere(rest)[0])
-    nearest = max(_slots_through(rest), key=share)
-    plane, index = nearest
+    plane, index = nearest = min(_slots_through(rest), key=left)
     seen = f"beside the full slice(s) {describe(slots)}" if slots else "and no slice is full"
     raise AnnotationError(
         f"{int(rest.sum())} labelled voxel(s) lie on no fully drawn slice (first at RAS voxel "
-        f"{first}), {seen}. A drawn slice has no voxel of 'ignore' left: {plane} {index} is "
-        f"{share(nearest):.0%} drawn; paint its background 0, or set these voxels to ignore."
+        f"{first}), {seen}. A drawn slice has no voxel of 'ignore': paint the {left(nearest)} left "
+        f"on {plane} {index} as background, or set these voxels to ignore."
     )
 
 
