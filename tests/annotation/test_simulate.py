@@ -152,9 +152,7 @@ def test_slices_are_chosen_so_that_a_rare_class_shows_somewhere(tmp_path: Path) 
     names = ("background", "left", "right", "rare")
     root = write_dense(tmp_path / "dense", {"a": two_balls(), "b": rare}, names=names)
     sparse = simulate(Dataset.open(root), tmp_path / "out", labeled=2)
-    shown = np.concatenate(
-        [s.mask.ravel() for c in "ab" for s in read_annotation(sparse, c).slices]
-    )
+    drawn = [s.mask.ravel() for case in "ab" for s in read_annotation(sparse, case).slices]
     assert set(np.unique(np.concatenate(drawn))) == {0, 1, 2, 3}
 
 
