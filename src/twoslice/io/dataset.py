@@ -1,38 +1,50 @@
 """Dataset: a folder in nnU-Net's raw layout.
 
-dataset.json                 name, channel_names, labels (with `ignore`), file_ending
-imagesTr/CASE_0000.nii.gz    one file a channel
-labelsTr/CASE.nii.gz         a case without one is unlabelled
-imagesTs/                    scans to predict, never to train on (optional)
+    dataset.json                 name, channel_names, labels (with `ignore`), file_ending
+    imagesTr/CASE_0000.nii.gz    one file a channel
+    labelsTr/CASE.nii.gz         a case without one is unlabelled
+    imagesTs/                    scans to predict, never to train on (optional)
+
+Unlabelled scans and nnU-Net. nnU-Net wants a label for each case that it trains on. It takes the
+cases from `dataset` in dataset.json where there is one, and from imagesTr otherwise. So a dataset
+with unlabelled scans is written with a `dataset` that lists its labelled cases alone, and
+`numTraining` counts those; nnU-Net then trains on the labelled cases and never looks at the rest.
+When a dataset is opened here, the cases are those listed and all others found in imagesTr, and a
+label file counts whether its case is listed or not: a label drawn later needs no new
+dataset.json (`refresh_description` brings it up to date for nnU-Net). A label that holds
+nothing but `ignore` says as little as none: its case is unlabelled too.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from twoslice.errors import AnnotationError, DatasetError, InputError
-from twoslice.io import atomic
-from twoslice.io.scans import read_channels, read_label_map
+from twoslice.io.description import (
+    IGNORE,
+    Description,
+    read_description,
+    refresh_description,
+    write_description,
+)
+from twoslice.io.grid import Grid
+from twoslice.io.layout import Case, find_cases
+from twoslice.io.scans import read_channels, read_grid, read_label_map
 from twoslice.io.volume import LabelMap, Volume
 
-IGNORE = "ignore"
-_CHANNEL = re.compile(r"^(?P<case>.+)_(?P<channel>\d{4})$")
-
-
-@dataclass(frozen=True)
-class Case:
-    """One scan of a dataset: its image files, a channel each, and its label file if it has one."""
-
-    name: str
-    images: tuple[Path, ...]
-    label: Path | None
+__all__ = [
+    "IGNORE",
+    "Case",
+    "Dataset",
+    "read_description",
+    "refresh_description",
+    "write_description",
+]
 
 
 @dataclass(frozen=True)
@@ -40,39 +52,50 @@ class Dataset:
     """An opened dataset folder. Opening lists files; scans are read one at a time when asked."""
 
     root: Path
-    name: str
-    channel_names: tuple[str, ...]
-    labels: Mapping[str, int]
-    ignore: int | None
-    file_ending: str
+    description: Description
     cases: Mapping[str, Case]
     test_cases: Mapping[str, Case]
 
     @classmethod
     def open(cls, root: Path) -> Dataset:
         """Read `dataset.json` and list the cases, or say what is missing."""
-        description = _read_description(root)
-        ending = description["file_ending"]
-        channels = _channel_names(root, description)
-        labels, ignore = _labels(root, description)
-        cases = _find_cases(root, "imagesTr", "labelsTr", ending, description.get("dataset"))
+        description = read_description(root)
+        ending = description.file_ending
+        cases = find_cases(root, "imagesTr", "labelsTr", ending, description.listed)
         if not cases:
             raise DatasetError(
                 f"{root / 'imagesTr'}: no scan ends in '_0000{ending}'. "
                 f"Put the scans there, or make the folder with 'twoslice import'."
             )
-        _refuse_missing_channels(root, [*cases.values()], len(channels))
-        test = _find_cases(root, "imagesTs", "labelsTs", ending, None)
-        return cls(
-            root=root,
-            name=str(description.get("name") or root.name),
-            channel_names=channels,
-            labels=labels,
-            ignore=ignore,
-            file_ending=ending,
-            cases=cases,
-            test_cases=test,
-        )
+        test_cases = find_cases(root, "imagesTs", "labelsTs", ending)
+        for case in (*cases.values(), *test_cases.values()):
+            _refuse_missing_channels(root, case, len(description.channel_names))
+        return cls(root, description, cases, test_cases)
+
+    @property
+    def name(self) -> str:
+        """What the dataset is called."""
+        return self.description.name
+
+    @property
+    def channel_names(self) -> tuple[str, ...]:
+        """The channels of each image, in their order."""
+        return self.description.channel_names
+
+    @property
+    def labels(self) -> Mapping[str, int]:
+        """Label names to values, background included, `ignore` not."""
+        return self.description.labels
+
+    @property
+    def ignore(self) -> int | None:
+        """The value that marks what nobody drew; None if dataset.json names none."""
+        return self.description.ignore
+
+    @property
+    def file_ending(self) -> str:
+        """How the image and label files end."""
+        return self.description.file_ending
 
     @property
     def classes(self) -> int:
@@ -83,17 +106,18 @@ class Dataset:
     def class_names(self) -> tuple[str, ...]:
         """The label names in the order of their values."""
         by_value = {value: name for name, value in self.labels.items()}
-        return tuple(by_value.get(value, f"label {value}") for value in range(self.classes))
+        return tuple(by_value[value] for value in range(self.classes))
 
-    @property
+    @cached_property
     def labeled(self) -> tuple[str, ...]:
-        """The cases that have a label file."""
-        return tuple(name for name, case in self.cases.items() if case.label is not None)
+        """The cases whose label file says something; found once, when first asked for."""
+        return tuple(name for name, case in self.cases.items() if self._is_labeled(case))
 
-    @property
+    @cached_property
     def unlabeled(self) -> tuple[str, ...]:
-        """The cases that have none."""
-        return tuple(name for name, case in self.cases.items() if case.label is None)
+        """The cases without a label file, or with one that holds nothing but `ignore`."""
+        labeled = set(self.labeled)
+        return tuple(name for name in self.cases if name not in labeled)
 
     def case(self, name: str) -> Case:
         """The case called `name`, training or test."""
@@ -106,18 +130,24 @@ class Dataset:
         """All channels of one case; finite, on one grid."""
         return read_channels(self.case(name).images)
 
+    def read_grid(self, name: str) -> Grid:
+        """The grid of one case's image; only the header is read."""
+        return read_grid(self.case(name).images[0])
+
     def read_labels(self, name: str) -> LabelMap:
         """The label file of one case; on the image's grid, with known values only."""
         case = self.case(name)
         if case.label is None:
-            raise AnnotationError(f"case {name}: has no label file in {self.root / 'labelsTr'}.")
+            raise AnnotationError(
+                f"case {name}: has no label file in {self.root / 'labelsTr'}. Draw its slices, or "
+                f"leave it unlabelled."
+            )
         labels = read_label_map(case.label)
-        image = read_channels(case.images[:1]).grid
+        image = self.read_grid(name)
         if not labels.grid.same_as(image):
             raise AnnotationError(
-                f"{case.label}: lies on another grid ({labels.grid.shape}, "
-                f"{labels.grid.orientation}) than its image ({image.shape}, {image.orientation}). "
-                f"Export the label on the image's own grid."
+                f"{case.label}: lies on another grid ({labels.grid.describe()}) than its image "
+                f"({image.describe()}). Export the label on the image's own grid."
             )
         known = {*self.labels.values()} | ({self.ignore} if self.ignore is not None else set())
         strange = sorted(set(np.unique(labels.data).tolist()) - known)
@@ -128,134 +158,19 @@ class Dataset:
             )
         return labels
 
-
-def write_description(
-    root: Path,
-    *,
-    name: str,
-    channel_names: tuple[str, ...],
-    labels: Mapping[str, int],
-    ignore: int | None,
-    training_cases: int,
-    file_ending: str = ".nii.gz",
-    extra: Mapping[str, Any] | None = None,
-) -> None:
-    """Write `dataset.json` as nnU-Net reads it; `numTraining` counts the files in labelsTr."""
-    named = dict(sorted(labels.items(), key=lambda item: item[1]))
-    if ignore is not None:
-        named[IGNORE] = ignore
-    atomic.write_json(
-        root / "dataset.json",
-        {
-            "name": name,
-            "channel_names": {str(index): text for index, text in enumerate(channel_names)},
-            "labels": named,
-            "numTraining": training_cases,
-            "file_ending": file_ending,
-            **(extra or {}),
-        },
-    )
+    def _is_labeled(self, case: Case) -> bool:
+        if case.label is None or self.ignore is None:
+            return case.label is not None
+        try:
+            return bool((read_label_map(case.label).data != self.ignore).any())
+        except InputError:
+            # A broken label is not the same as none: whoever reads it will hear what is wrong.
+            return True
 
 
-def _read_description(root: Path) -> dict[str, Any]:
-    path = root / "dataset.json"
-    if not root.is_dir():
-        raise DatasetError(f"{root}: there is no such folder. Check the path.")
-    try:
-        description: Any = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+def _refuse_missing_channels(root: Path, case: Case, channels: int) -> None:
+    if len(case.images) != channels:
         raise DatasetError(
-            f"{root}: has no dataset.json. Make a dataset folder with 'twoslice import'."
-        ) from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DatasetError(f"{path}: not readable as JSON ({error}). Mend it.") from None
-    if not isinstance(description, dict):
-        raise DatasetError(f"{path}: holds a {type(description).__name__}, expected an object.")
-    for key in ("labels", "file_ending"):
-        if key not in description:
-            raise DatasetError(f"{path}: lacks '{key}'. Add it as nnU-Net's raw format asks.")
-    return description
-
-
-def _channel_names(root: Path, description: Mapping[str, Any]) -> tuple[str, ...]:
-    names = description.get("channel_names") or description.get("modality")
-    if not isinstance(names, dict) or sorted(names) != sorted(map(str, range(len(names)))):
-        raise DatasetError(
-            f'{root / "dataset.json"}: channel_names must number the channels from "0", '
-            f"got {names!r}."
+            f"{root}: case {case.name} has {len(case.images)} image file(s), but dataset.json "
+            f"names {channels} channel(s). Add the missing files or mend channel_names."
         )
-    return tuple(str(names[str(index)]) for index in range(len(names)))
-
-
-def _labels(root: Path, description: Mapping[str, Any]) -> tuple[dict[str, int], int | None]:
-    """Names to values, and the ignore value. Regions (lists) become their single values."""
-    path = root / "dataset.json"
-    raw = description["labels"]
-    if not isinstance(raw, dict) or not raw:
-        raise DatasetError(f"{path}: labels must map names to whole numbers, got {raw!r}.")
-    labels: dict[str, int] = {}
-    for name, value in raw.items():
-        values = value if isinstance(value, list) else [value]
-        if not values or not all(isinstance(v, int) and not isinstance(v, bool) for v in values):
-            raise DatasetError(f"{path}: label '{name}' is {value!r}, expected a whole number.")
-        if len(values) == 1:
-            labels[name] = values[0]
-        else:
-            for single in values:
-                if single not in labels.values():
-                    labels.setdefault(f"label {single}", single)
-    ignore = labels.pop(IGNORE, None)
-    if len(set(labels.values())) != len(labels):
-        raise DatasetError(f"{path}: two labels have the same value: {raw!r}. Give each its own.")
-    if sorted(labels.values()) != list(range(len(labels))) or len(labels) < 2:
-        raise DatasetError(
-            f"{path}: label values are {sorted(labels.values())}, expected background 0 and then "
-            f"1, 2, … without a gap. Renumber them."
-        )
-    if ignore is not None and ignore != len(labels):
-        raise DatasetError(
-            f"{path}: ignore is {ignore}, expected {len(labels)}, one past the last label."
-        )
-    if len(labels) > 254:
-        raise DatasetError(f"{path}: {len(labels)} labels; at most 254 are supported.")
-    return labels, ignore
-
-
-def _find_cases(root: Path, images: str, labels: str, ending: str, listed: Any) -> dict[str, Case]:
-    """Group `CASE_0000`, `CASE_0001` … into cases; or take them from dataset.json's own list."""
-    if isinstance(listed, dict) and listed:
-        return {
-            name: Case(
-                name,
-                tuple(root / image for image in entry["images"]),
-                root / entry["label"] if entry.get("label") else None,
-            )
-            for name, entry in sorted(listed.items())
-        }
-    folder = root / images
-    found: dict[str, dict[int, Path]] = {}
-    try:
-        files = sorted(folder.iterdir()) if folder.is_dir() else []
-    except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}. Make the folder readable.") from None
-    for path in files:
-        if path.name.startswith(".") or not path.name.endswith(ending):
-            continue
-        match = _CHANNEL.match(path.name[: -len(ending)])
-        if match:
-            found.setdefault(match["case"], {})[int(match["channel"])] = path
-    cases = {}
-    for name, channels in sorted(found.items()):
-        label = root / labels / f"{name}{ending}"
-        ordered = tuple(channels[index] for index in sorted(channels))
-        cases[name] = Case(name, ordered, label if label.is_file() else None)
-    return cases
-
-
-def _refuse_missing_channels(root: Path, cases: list[Case], channels: int) -> None:
-    for case in cases:
-        if len(case.images) != channels:
-            raise DatasetError(
-                f"{root}: case {case.name} has {len(case.images)} image file(s), but dataset.json "
-                f"names {channels} channel(s). Add the missing files or mend channel_names."
-            )

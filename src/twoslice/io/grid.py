@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import nibabel as nib
 import numpy as np
@@ -21,12 +21,23 @@ Shape = tuple[int, int, int]
 _RAS = np.array([[0, 1], [1, 1], [2, 1]])
 
 
+class NiftiForms(NamedTuple):
+    """A NIfTI header's own words about its geometry, kept so that they can be written back.
+
+    A NIfTI file states its geometry up to three times (sform, qform, pixdim) and programs differ
+    in which one they follow. A label that repeats all three lies on its image in each of them.
+    """
+
+    fields: tuple[tuple[str, bytes], ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Grid:
     """The shape and the affine (voxel index to RAS+ millimetres) of a file, as it was stored."""
 
     shape: Shape
     affine: NDArray[np.float64]
+    forms: NiftiForms | None = field(default=None, repr=False)
 
     @cached_property
     def spacing(self) -> tuple[float, float, float]:
@@ -61,7 +72,14 @@ class Grid:
         corners = np.array(np.meshgrid(*[[0, side - 1] for side in self.shape])).reshape(3, -1)
         homogeneous = np.vstack([corners, np.ones(corners.shape[1])])
         gap = (self.affine - other.affine) @ homogeneous
-        return bool(np.abs(gap).max() <= tolerance_mm)
+        return bool(np.linalg.norm(gap[:3], axis=0).max() <= tolerance_mm)
+
+    def describe(self) -> str:
+        """Shape, orientation and spacing in words, for an error that compares two grids."""
+        sides = "×".join(map(str, self.shape))
+        spacing = "×".join(f"{side:.4g}" for side in self.spacing)
+        origin = ", ".join(f"{place:.4g}" for place in self.affine[:3, 3])
+        return f"{sides} voxels, {self.orientation}, {spacing} mm, origin {origin}"
 
     @cached_property
     def _to_ras(self) -> NDArray[np.float64]:
