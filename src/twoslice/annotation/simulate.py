@@ -67,7 +67,6 @@ def simulate(
             channel_names=dense.channel_names,
             labels=relabel.labels,
             ignore=relabel.ignore,
-            training_cases=len(chosen_cases),
             file_ending=dense.file_ending,
         )
         record = {"from": dense.name, "scheme": scheme, "choice": choice, "seed": seed}
