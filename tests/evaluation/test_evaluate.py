@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from twoslice.errors import AnnotationError, InputError
 from twoslice.evaluation.evaluate import Evaluation, evaluate
 from twoslice.evaluation.tables import summary_table
+from twoslice.io.description import write_description
 from twoslice.io.grid import Grid
 from twoslice.io.scans import write_labels
 
@@ -23,6 +24,11 @@ def grid(shift: float = 0.0, shape: tuple[int, int, int] = SHAPE) -> Grid:
     affine = np.diag([-1.0, -1.0, 2.5, 1.0])
     affine[0, 3] = shift
     return Grid(shape, affine)
+
+
+def describe(folder: Path) -> None:
+    labels = {"background": 0, "organ": 1, "gland": 2}
+    write_description(folder, name="x", channel_names=["MR"], labels=labels, ignore=3)
 
 
 def boxes(organ: slice, gland: slice | None = None) -> NDArray[np.uint8]:
@@ -79,8 +85,7 @@ def test_what_is_written_is_read_back_and_shown(folders: tuple[Path, Path]) -> N
 
 
 def test_names_come_from_a_dataset_json_beside_the_labels(folders: tuple[Path, Path]) -> None:
-    description = {"labels": {"background": 0, "organ": 1, "gland": 2, "ignore": 3}}
-    (folders[1].parent / "dataset.json").write_text(json.dumps(description))
+    describe(folders[1].parent)
     labels = [row["label"] for row in evaluate(*folders).cases]
     assert labels == ["organ", "gland"] * 2
 
@@ -115,8 +120,7 @@ def test_different_grids_are_refused(folders: tuple[Path, Path], other: Grid) ->
 
 
 def test_drawn_slices_are_not_taken_for_dense_labels(folders: tuple[Path, Path]) -> None:
-    description = {"labels": {"background": 0, "organ": 1, "gland": 2, "ignore": 3}}
-    (folders[1].parent / "dataset.json").write_text(json.dumps(description))
+    describe(folders[1].parent)
     sparse = np.full(SHAPE, 3, dtype=np.uint8)
     write_labels(folders[1] / "a.nii.gz", sparse, grid())
     with pytest.raises(AnnotationError, match="ignore label 3"):

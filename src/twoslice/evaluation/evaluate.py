@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from twoslice.errors import AnnotationError, DatasetError, InputError
+from twoslice.errors import AnnotationError, InputError
 from twoslice.evaluation.metrics import TOLERANCE_MM, compare
 from twoslice.io import atomic
-from twoslice.io.dataset import IGNORE
+from twoslice.io.description import read_description
 from twoslice.io.scans import read_label_map
 from twoslice.progress import Progress, Silent
 
@@ -231,17 +231,10 @@ def _names(
         return tuple(given), None
     for folder in folders:
         for place in (folder, folder.parent):
-            path = place / "dataset.json"
-            if not path.is_file():
-                continue
-            try:
-                labels = json.loads(path.read_text(encoding="utf-8"))["labels"]
-                ignore = labels.pop(IGNORE, None)
-                by_value = {int(value): str(name) for name, value in labels.items()}
-                names = tuple(by_value.get(v, f"label {v}") for v in range(max(by_value) + 1))
-            except (OSError, ValueError, KeyError, TypeError, AttributeError):
-                raise DatasetError(f"{path}: cannot be read for label names. Mend it.") from None
-            return names, ignore
+            if (place / "dataset.json").is_file():
+                found = read_description(place)
+                names = {value: name for name, value in found.labels.items()}
+                return tuple(names[value] for value in range(len(names))), found.ignore
     return None, None
 
 
