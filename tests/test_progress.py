@@ -33,4 +33,4 @@ def test_lines_come_at_most_every_so_often(capsys: pytest.CaptureFixture[str]) -
     with Lines(every=3600.0).task("train", total=1000) as task:
         for _ in range(1000):
             task.advance()
-    assert capsys.readouterr().err.count("\n") == 1  # the last step alone
+    assert capsys.readouterr().err == ""  # short work leaves the log alone

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import typer
 
 from twoslice import __version__
-from twoslice.errors import AnnotationError, SettingsError, TwosliceError
+from twoslice.errors import SettingsError, TwosliceError
 from twoslice.progress import for_stderr
 
 app = typer.Typer(
@@ -31,10 +31,10 @@ DatasetFolder = Annotated[Path, typer.Argument(metavar="DATASET", help="A datase
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that train made.")]
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a fault that the user can mend becomes one line and exit 2."""
     try:
-        app()
+        app(arguments)
     except TwosliceError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
         raise SystemExit(2) from None
@@ -177,9 +177,10 @@ def check(dataset: DatasetFolder) -> None:
 
     faults = check_dataset(dataset, progress=for_stderr())
     for fault in faults:
-        typer.echo(f"case {fault.case}: {fault.message}" if fault.case else fault.message)
+        line = f"case {fault.case}: {fault.message}" if fault.case else fault.message
+        typer.echo(f"error: {line}", err=True)
     if faults:
-        raise AnnotationError(f"{dataset}: {len(faults)} fault(s), listed above. Mend them.")
+        raise typer.Exit(2)
     opened = Dataset.open(dataset)
     targets = ", ".join(opened.class_names[1:])
     typer.echo(

@@ -50,16 +50,18 @@ class Silent:
 
 
 class _LineTask:
-    """Prints a line at most every `every` seconds."""
+    """Prints a line at most every `every` seconds; short work ends before the first."""
 
     def __init__(self, name: str, total: int, every: float) -> None:
         self.name, self.total, self.every = name, total, every
-        self.done, self.start, self.last = 0, time.monotonic(), time.monotonic()
+        self.done, self.start = 0, time.monotonic()
+        self.last = self.start
 
     def advance(self, steps: int = 1, note: str = "") -> None:
         self.done += steps
         now = time.monotonic()
-        if now - self.last < self.every and self.done < self.total:
+        begun = self.last > self.start
+        if now - self.last < self.every and not (begun and self.done == self.total):
             return
         self.last = now
         left = (now - self.start) / max(self.done, 1) * (self.total - self.done)
