@@ -1,7 +1,8 @@
 """Writes that are whole or absent: a temporary file beside the target, fsync, rename.
 
 A reader never sees half a file, a killed run leaves the old file or the new one, and a full disk
-leaves the target as it was.
+leaves the target as it was. What a killed run leaves behind is a hidden `.writing-…` folder, which
+no reader here looks into and which may be deleted.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from twoslice.errors import OutputError
+from twoslice.errors import OutputError, TwosliceError
+
+PREFIX = ".writing-"
+# Less than this left means full: no library could have written another block.
+_FULL_BYTES = 64 * 1024
 
 
 @contextmanager
@@ -27,11 +32,12 @@ def whole_file(target: Path) -> Iterator[Path]:
     """
     with _as_output_error(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=".writing-", dir=target.parent))
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=target.parent))
         try:
-            scratch = folder / target.name
-            yield scratch
-            _sync(scratch)
+            with _full_disk_told(target):
+                scratch = folder / target.name
+                yield scratch
+                _sync(scratch)
             scratch.replace(target)
             _sync(target.parent)
         finally:
@@ -44,22 +50,25 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
     `target` may exist only if it is an empty folder: what a user has there is never replaced.
     """
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise OutputError(f"{target}: already there and not empty. Name another --out.")
     with _as_output_error(target):
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise OutputError(f"{target}: already there and not empty. Name another --out.")
         target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".writing-{target.name}-", dir=target.parent))
+        outer = Path(tempfile.mkdtemp(prefix=PREFIX, dir=target.parent))
         try:
-            scratch.chmod(0o755)
-            yield scratch
-            for path in scratch.rglob("*"):
-                _sync(path)
+            with _full_disk_told(target):
+                # A folder inside the private one, so that its permissions are the user's own.
+                scratch = outer / target.name
+                scratch.mkdir()
+                yield scratch
+                for path in (*scratch.rglob("*"), scratch):
+                    _sync(path)
             if target.exists():
                 target.rmdir()
             scratch.replace(target)
             _sync(target.parent)
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            shutil.rmtree(outer, ignore_errors=True)
 
 
 def write_bytes(target: Path, content: bytes) -> None:
@@ -87,17 +96,48 @@ def _sync(path: Path) -> None:
 
 
 @contextmanager
+def _full_disk_told(target: Path) -> Iterator[None]:
+    """Tell a full disk also where a library hides it behind an error of its own.
+
+    numpy, ITK, HDF5 and torch raise errors without a reason when a write comes up short. The
+    temporary file still holds what room there was, so the disk itself can be asked.
+    """
+    try:
+        yield
+    except TwosliceError:
+        raise
+    except Exception as error:
+        told = isinstance(error, OSError) and error.errno is not None
+        if not told and shutil.disk_usage(target.parent).free < _FULL_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+        raise
+
+
+@contextmanager
 def _as_output_error(target: Path) -> Iterator[None]:
     """Turn the operating system's refusals into one line with a remedy."""
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             remedy = "The disk is full: free some space and run the same command again"
+        elif not _concerns(error, target):
+            raise
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             remedy = "Writing there is not allowed: choose another place with --out"
-        elif error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG):
+        elif error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOTEMPTY):
             remedy = "A folder is needed there: choose another place with --out"
+        elif error.errno == errno.ENAMETOOLONG:
+            remedy = "Choose a shorter name with --out"
         else:
             raise
         raise OutputError(f"{target}: {error.strerror}. {remedy}.") from error
+
+
+def _concerns(error: OSError, target: Path) -> bool:
+    """False if the error names a file elsewhere, such as an input that could not be read."""
+    if not isinstance(error.filename, str):
+        return True
+    named = Path(error.filename).absolute()
+    place = target.absolute()
+    return named.is_relative_to(place.parent) or place.is_relative_to(named)

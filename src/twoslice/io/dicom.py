@@ -93,6 +93,11 @@ def read_grid(folder: Path, *, series: str | None = None) -> Grid:
     return _stack(folder, series)[1]
 
 
+def modality(folder: Path, *, series: str | None = None) -> str:
+    """CT, MR, …: the Modality of one series; empty if it is not said."""
+    return _choose(folder, series)[0].modality
+
+
 def list_series(folder: Path) -> dict[str, list[Image]]:
     """The image series in the folder itself, by UID; other files and DICOM objects are passed."""
     found: dict[str, list[Image]] = {}

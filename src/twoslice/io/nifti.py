@@ -54,6 +54,11 @@ def read_grid(path: Path) -> Grid:
     return _grid(path, _header(path, _bytes(path, _LONGEST_HEADER)))
 
 
+def is_three_dimensional(path: Path) -> bool:
+    """True if the file itself says 3-D, not 4-D with one time point."""
+    return len(_header(path, _bytes(path, _LONGEST_HEADER)).get_data_shape()) == 3
+
+
 def write(path: Path, data: NDArray[Any], grid: Grid) -> None:
     """Write voxels in file order on exactly `grid` to `path`, which ends in .nii or .nii.gz."""
     header = nib.Nifti1Header()

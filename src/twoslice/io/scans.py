@@ -73,14 +73,16 @@ def read_scan(path: Path, *, series: str | None = None, spacing: Spacing | None 
     return Volume(data[None], stored.grid)
 
 
-def read_channels(paths: Sequence[Path]) -> Volume:
+def read_channels(
+    paths: Sequence[Path], *, series: str | None = None, spacing: Spacing | None = None
+) -> Volume:
     """Several files of one case, a channel each, as one volume."""
-    first = read_scan(paths[0])
+    first = read_scan(paths[0], series=series, spacing=spacing)
     if len(paths) == 1:
         return first
     channels = [first.data]
     for path in paths[1:]:
-        volume = read_scan(path)
+        volume = read_scan(path, series=series, spacing=spacing)
         if not volume.grid.same_as(first.grid):
             raise ScanError(
                 f"{path}: lies on another grid ({volume.grid.describe()}) than {paths[0].name} "
