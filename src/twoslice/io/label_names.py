@@ -70,7 +70,8 @@ def _from_values(values: Mapping[int, Path]) -> dict[str, int]:
     if highest >= MOST_LABELS or missing:
         raise AnnotationError(
             f"{values[highest]}: label values run to {highest}; all files together hold "
-            f"{_few(sorted(values))}, expected 0, 1, 2, … without a gap. Renumber them, or name every value from 1 on with --names."
+            f"{_few(sorted(values))}, expected 0, 1, 2, … without a gap. Renumber them, or "
+            f"name every value from 1 on with --names."
         )
     if highest == 1:
         return _numbered([_ONE_LABEL])

@@ -11,7 +11,6 @@ from twoslice.io.find import FoundScan, listed_twice, safe_name, stem_of
 from twoslice.io.layout import list_folder
 from twoslice.io.scans import Format, ending_of, format_of
 
-
 _LABELS_BESIDE = {"imagesTr": "labelsTr", "imagesTs": "labelsTs"}
 
 
