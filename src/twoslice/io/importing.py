@@ -74,7 +74,8 @@ def import_scans(
     _refuse_useless_options(scans, series, spacing)
     channels = _channel_count(scans)
     given = [labels] if isinstance(labels, Path) else list(labels or ())
-    imports = _plan(scans, LabelSources(given, with_labels=with_labels), series, spacing)
+    wanted = LabelSources(given, datasets=sources, with_labels=with_labels)
+    imports = _plan(scans, wanted, series, spacing)
     with atomic.whole_folder(out) as folder:
         values: dict[int, Path] = {}
         with (progress or Silent()).task("import", total=len(imports)) as task:

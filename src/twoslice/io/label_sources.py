@@ -17,10 +17,14 @@ _LABELS_BESIDE = {"imagesTr": "labelsTr", "imagesTs": "labelsTs"}
 class LabelSources:
     """Finds a case's label: a file named as the case, the dataset's labelsTr, or the .h5 itself.
 
+    `datasets` are the folders whose own labels come along, as they were named whole.
     Files that were named one by one must each belong to a scan; a folder may hold more.
     """
 
-    def __init__(self, given: Sequence[Path], *, with_labels: bool) -> None:
+    def __init__(
+        self, given: Sequence[Path], *, datasets: Sequence[Path] = (), with_labels: bool = True
+    ) -> None:
+        self.datasets = {path.resolve() for path in datasets}
         self.with_labels = with_labels
         self.given = tuple(given)
         files = [
@@ -64,9 +68,10 @@ class LabelSources:
     def _beside(self, image: Path, case: str) -> Path | None:
         """The label in a dataset's labelsTr beside imagesTr, whatever its ending."""
         name = _LABELS_BESIDE.get(image.parent.name)
-        if name is None:
+        root = image.parent.parent
+        if name is None or root.resolve() not in self.datasets:
             return None
-        folder = image.parent.parent / name
+        folder = root / name
         if folder not in self._folders:
             self._folders[folder] = _by_case(list_folder(folder))
         return self._folders[folder].get(case)
