@@ -33,8 +33,9 @@ class VolumeCache:
     """Arrays by case name, each prepared once and then mapped from disk, a few at a time.
 
     `prepare` makes a case's array; `sources` names the files that it reads; `settings` is
-    everything else that the array depends on, as plain values. At most `keep_open` arrays stay
-    mapped: a map that nobody holds any more gives its memory back, so copy the patch, not the map.
+    everything else that the array depends on, as plain values. At most `keep_open` arrays of
+    `keep_bytes` together stay mapped: a map that nobody holds any more gives its memory back, so
+    keep a copy of the patch, not the map.
     """
 
     def __init__(
@@ -44,11 +45,12 @@ class VolumeCache:
         prepare: Prepare,
         sources: Sources,
         settings: Any = None,
-        keep_open: int = 8,
+        keep_open: int = 64,
+        keep_bytes: int = 512 * 2**20,
     ) -> None:
         self.folder = folder / _digest(settings)
         self.prepare, self.sources = prepare, sources
-        self.keep_open = max(1, keep_open)
+        self.keep_open, self.keep_bytes = keep_open, keep_bytes
         self._open: OrderedDict[Path, NDArray[Any]] = OrderedDict()
 
     def get(self, case: str) -> NDArray[Any]:
@@ -63,8 +65,7 @@ class VolumeCache:
             if array is None:
                 raise InputError(f"{path}: went away while it was read. Run the command again.")
         self._open[path] = array
-        while len(self._open) > self.keep_open:
-            self._open.popitem(last=False)
+        self._let_go()
         return array
 
     def has(self, case: str) -> bool:
@@ -104,6 +105,12 @@ class VolumeCache:
     def __getstate__(self) -> dict[str, Any]:
         """Without the open maps: each worker process opens its own."""
         return {**self.__dict__, "_open": OrderedDict()}
+
+    def _let_go(self) -> None:
+        """Drop the maps that were asked for longest ago; the last one stays."""
+        size = sum(array.nbytes for array in self._open.values())
+        while len(self._open) > 1 and (len(self._open) > self.keep_open or size > self.keep_bytes):
+            size -= self._open.popitem(last=False)[1].nbytes
 
     @staticmethod
     def _mapped(path: Path) -> NDArray[Any] | None:

@@ -35,7 +35,7 @@ def find_cases(
     taken = {path.resolve() for case in cases.values() for path in case.images}
     for name, channels in _channels(root / images, ending).items():
         files = tuple(channels[index] for index in sorted(channels))
-        if name in cases or any(path.resolve() in taken for path in files):
+        if name in cases or (taken and any(path.resolve() in taken for path in files)):
             continue
         if sorted(channels) != list(range(len(channels))):
             raise DatasetError(
