@@ -6,8 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
+
+# A busy machine is no fault of the code: no example is failed for its time alone.
+settings.register_profile("twoslice", deadline=None)
+settings.load_profile("twoslice")
 
 
 @pytest.fixture(scope="session")
