@@ -153,8 +153,8 @@ def test_a_dense_label_is_refused_by_name(dense: NDArray[np.uint8]) -> None:
         annotation_from_labels(dense, ignore=None)
 
 
-def test_the_case_stands_in_the_line_of_a_refused_file(tmp_path: Path) -> None:
+def test_the_file_stands_in_the_line_that_refuses_it(tmp_path: Path) -> None:
     dataset = Dataset.open(write_dense(tmp_path / "set", {"anna": two_balls()}))
-    with pytest.raises(AnnotationError, match=r"^case anna: looks like a dense label") as caught:
+    with pytest.raises(AnnotationError, match=r"anna\.nii\.gz: looks like a dense label") as caught:
         read_annotation(dataset, "anna")
     assert re.search(r"\n", str(caught.value)) is None

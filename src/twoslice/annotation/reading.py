@@ -9,11 +9,14 @@ are then the fewest that hold every painted voxel, and must be the only such set
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoslice.annotation.cover import Slot, smallest_covers
+from twoslice.annotation.crossing import merge_annotations
 from twoslice.annotation.types import AnnotatedSlice, SparseAnnotation
 from twoslice.errors import AnnotationError
 from twoslice.io.dataset import Dataset
@@ -27,12 +30,33 @@ Labels = NDArray[np.integer]
 
 
 def read_annotation(dataset: Dataset, case: str) -> SparseAnnotation:
-    """The slices drawn in one labelled case; none where the whole file is `ignore` or unpainted."""
-    labels = dataset.read_labels(case)
+    """The slices drawn in one labelled case; none where the whole file is `ignore` or unpainted.
+
+    Slices that lie in files of their own (`CASE_axial.nii.gz`) are added, and must agree with
+    those that they cross.
+    """
+    found = dataset.case(case)
+    annotations = []
+    if found.label is not None or not found.parts:
+        labels = dataset.read_labels(case).data
+        annotations.append(_of_file(found.label, labels, dataset.ignore, tuple(Plane)))
+    for plane, path in found.parts.items():
+        labels = dataset.read_label_file(case, path).data
+        annotations.append(_of_file(path, labels, dataset.ignore, (plane,)))
     try:
-        return annotation_from_labels(labels.data, ignore=dataset.ignore)
+        return reduce(merge_annotations, annotations)
     except AnnotationError as error:
-        raise AnnotationError(f"case {case}: {error}") from None
+        files = ", ".join(path.name for path in found.parts.values())
+        raise AnnotationError(f"{files}: {error}") from None
+
+
+def _of_file(
+    path: Path | None, labels: Labels, ignore: int | None, planes: Sequence[Plane]
+) -> SparseAnnotation:
+    try:
+        return annotation_from_labels(labels, ignore=ignore, planes=planes)
+    except AnnotationError as error:
+        raise AnnotationError(f"{path}: {error}") from None
 
 
 def annotation_from_labels(

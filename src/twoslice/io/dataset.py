@@ -142,25 +142,29 @@ class Dataset:
                 f"case {name}: has no label file in {self.root / 'labelsTr'}. Draw its slices, or "
                 f"leave it unlabelled."
             )
-        labels = read_label_map(case.label)
+        return self.read_label_file(name, case.label)
+
+    def read_label_file(self, name: str, path: Path) -> LabelMap:
+        """A file of labels of one case; on the image's grid, with known values only."""
+        labels = read_label_map(path)
         image = self.read_grid(name)
         if not labels.grid.same_as(image):
             raise AnnotationError(
-                f"{case.label}: lies on another grid ({labels.grid.describe()}) than its image "
+                f"{path}: lies on another grid ({labels.grid.describe()}) than its image "
                 f"({image.describe()}). Export the label on the image's own grid."
             )
         known = {*self.labels.values()} | ({self.ignore} if self.ignore is not None else set())
         strange = sorted(set(np.unique(labels.data).tolist()) - known)
         if strange:
             raise AnnotationError(
-                f"{case.label}: holds label values {strange}, but dataset.json knows "
+                f"{path}: holds label values {strange}, but dataset.json knows "
                 f"{sorted(known)}. Name them in dataset.json or repaint them."
             )
         return labels
 
     def _is_labeled(self, case: Case) -> bool:
-        if case.label is None or self.ignore is None:
-            return case.label is not None
+        if case.parts or case.label is None or self.ignore is None:
+            return bool(case.parts) or case.label is not None
         try:
             return bool((read_label_map(case.label).data != self.ignore).any())
         except InputError:

@@ -5,22 +5,28 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from twoslice.errors import DatasetError, InputError
+from twoslice.planes import Plane
 
 CHANNEL = re.compile(r"^(?P<case>.+)_(?P<channel>\d{4})$")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One scan of a dataset: its image files, a channel each, and its label file if it has one."""
+    """One scan of a dataset: its image files, a channel each, and its label file if it has one.
+
+    `parts` are label files of single planes, such as `CASE_axial.nii.gz`: slices that were drawn
+    apart and not yet put into one file.
+    """
 
     name: str
     images: tuple[Path, ...]
     label: Path | None
+    parts: Mapping[Plane, Path] = field(default_factory=dict)
 
 
 def find_cases(
@@ -44,7 +50,20 @@ def find_cases(
             )
         label = root / labels / f"{name}{ending}"
         cases[name] = Case(name, files, label if label.is_file() else None)
-    return dict(sorted(cases.items()))
+    return {
+        name: replace(case, parts=_parts(root / labels, name, ending, cases))
+        for name, case in sorted(cases.items())
+    }
+
+
+def _parts(folder: Path, name: str, ending: str, cases: Mapping[str, Case]) -> dict[Plane, Path]:
+    """The label files of single planes, unless one is another case's own label."""
+    paths = {plane: folder / f"{name}_{plane}{ending}" for plane in Plane}
+    return {
+        plane: path
+        for plane, path in paths.items()
+        if f"{name}_{plane}" not in cases and path.is_file()
+    }
 
 
 def list_folder(folder: Path) -> list[Path]:
