@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydicom.dataset import FileDataset, FileMetaDataset
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
+from pydicom.valuerep import format_number_as_ds
 from scipy.spatial.transform import Rotation
 
 Affine = NDArray[np.float64]
@@ -90,10 +91,10 @@ def write_series(
     files = []
     for index in range(voxels.shape[2]):
         header = _slice_header(voxels[:, :, index], series, number, description)
-        header.ImageOrientationPatient = [f"{value:.10g}" for value in orientation]
+        header.ImageOrientationPatient = [number_text(value) for value in orientation]
         place = np.array(origin) + index * spacing[2] * normal
-        header.ImagePositionPatient = [f"{value:.10g}" for value in place]
-        header.PixelSpacing = [spacing[1], spacing[0]]
+        header.ImagePositionPatient = [number_text(value) for value in place]
+        header.PixelSpacing = [number_text(spacing[1]), number_text(spacing[0])]
         header.RescaleSlope, header.RescaleIntercept = slope, intercept
         if change is not None:
             change(header, index)
@@ -101,6 +102,11 @@ def write_series(
         header.save_as(path, enforce_file_format=True)
         files.append(path)
     return str(series), files
+
+
+def number_text(value: float) -> str:
+    """A number in the 16 characters that DICOM gives it."""
+    return format_number_as_ds(float(value))
 
 
 def _slice_header(pixels: NDArray[np.int16], series: Any, number: int, text: str) -> FileDataset:

@@ -4,6 +4,8 @@ file and a remedy, their warnings stay inside, and only a usable 3-D grid comes 
 
 from __future__ import annotations
 
+import logging
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,7 +34,7 @@ def foreign(path: Path, kind: str) -> Iterator[None]:
     Only calls into that library belong inside, so that a bug of ours keeps its traceback.
     """
     try:
-        with warnings.catch_warnings(), LoggingOutputSuppressor():
+        with warnings.catch_warnings(), LoggingOutputSuppressor(), _hushed("pydicom"):
             warnings.simplefilter("ignore")
             yield
     except TwosliceError:
@@ -46,6 +48,24 @@ def foreign(path: Path, kind: str) -> Iterator[None]:
             f"{path}: not readable as {kind} ({_detail(error)}). It may be damaged or cut short: "
             f"copy or export it again."
         ) from error
+
+
+@contextmanager
+def silent_stderr() -> Iterator[None]:
+    """Send the process's standard error nowhere: ITK's C++ readers print there, then raise."""
+    try:
+        kept = os.dup(2)
+    except OSError:  # no standard error at all: nothing to silence
+        yield
+        return
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)
+        os.close(nowhere)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def volume_shape(path: Path, shape: Sequence[int]) -> Shape:
@@ -109,6 +129,18 @@ def plain_numbers(path: Path, data: NDArray[Any]) -> NDArray[Any]:
             f"floats."
         )
     return data
+
+
+@contextmanager
+def _hushed(name: str) -> Iterator[None]:
+    """Keep a library's log records to itself."""
+    logger = logging.getLogger(name)
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _detail(error: Exception) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoslice.errors import ScanError
-from twoslice.io.border import Stored, foreign, usable_affine
+from twoslice.io.border import Stored, foreign, silent_stderr, usable_affine
 from twoslice.io.dicom_stack import stack_affine
 from twoslice.io.grid import Grid
 from twoslice.io.itk import quiet_sitk
@@ -79,7 +79,7 @@ def read(folder: Path, *, series: str | None = None) -> Stored:
     """The voxels of one series after rescaling, and their grid."""
     images, grid = _stack(folder, series)
     sitk = quiet_sitk()
-    with foreign(folder, "DICOM"):
+    with foreign(folder, "DICOM"), silent_stderr():
         reader = sitk.ImageSeriesReader()
         reader.SetFileNames([str(image.path) for image in images])
         # The slope may differ from slice to slice (PET), so the first one must not set the type.

@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoslice.errors import OutputError, ScanError
-from twoslice.io.border import Stored, foreign, plain_numbers, usable_affine, volume_shape
+from twoslice.io.border import (
+    Stored,
+    foreign,
+    plain_numbers,
+    silent_stderr,
+    usable_affine,
+    volume_shape,
+)
 from twoslice.io.grid import Grid
 
 ENDINGS = (".nrrd", ".mha", ".mhd", ".gipl", ".gipl.gz")
@@ -21,7 +28,7 @@ def read(path: Path) -> Stored:
     """The voxels in (i, j, k) order, and the grid."""
     sitk = quiet_sitk()
     grid = read_grid(path)
-    with foreign(path, _kind(path)):
+    with foreign(path, _kind(path)), silent_stderr():
         image = sitk.ReadImage(str(path))
         data = sitk.GetArrayFromImage(image)
     return Stored(plain_numbers(path, data.T).reshape(grid.shape), grid)
@@ -31,7 +38,7 @@ def read_grid(path: Path) -> Grid:
     """The grid alone; of the file only the header is read."""
     sitk = quiet_sitk()
     reader = sitk.ImageFileReader()
-    with foreign(path, _kind(path)):
+    with foreign(path, _kind(path)), silent_stderr():
         reader.SetFileName(str(path))
         reader.ReadImageInformation()
     if reader.GetNumberOfComponents() != 1:
