@@ -1,6 +1,8 @@
 """Everything that can be wrong with a dataset before anything is trained on it, a line a fault.
 
 A fault never stops the check: the next case is looked at, and all faults are listed at the end.
+A dataset in which nothing is drawn yet, or in which every label is dense (for `simulate`), is
+sound as far as it goes.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 
 from twoslice.annotation.choice import SCHEMES, Scheme
 from twoslice.annotation.crossing import broken_lines
-from twoslice.annotation.reading import describe, read_annotation
+from twoslice.annotation.reading import DenseLabelError, describe, read_annotation
 from twoslice.annotation.simulate import RECORD
 from twoslice.annotation.types import SparseAnnotation
 from twoslice.errors import InputError
@@ -51,21 +53,25 @@ def check_dataset(
     scheme = scheme or _recorded_scheme(root)
     faults: list[Fault] = []
     drawn: dict[str, SparseAnnotation] = {}
+    dense: list[Fault] = []
     cases = [*dataset.cases.values(), *dataset.test_cases.values()]
     with (progress or Silent()).task("check", total=len(cases)) as task:
         for case in cases:
-            faults += [Fault(case.name, message) for message in _image_faults(dataset, case)]
-            if case.name in dataset.cases:
-                found = _read_drawn(dataset, case)
-                if isinstance(found, str):
-                    faults.append(Fault(case.name, found))
-                elif found is not None:
-                    drawn[case.name] = found
-                    messages = annotation_faults(found, scheme)
-                    faults += [Fault(case.name, message) for message in messages]
+            messages = [*_image_faults(dataset, case)]
+            found = _read_drawn(dataset, case) if case.name in dataset.cases else None
+            if isinstance(found, DenseLabelError):
+                dense.append(Fault(case.name, str(found).removeprefix(f"case {case.name}: ")))
+            elif isinstance(found, str):
+                messages.append(found)
+            elif found is not None:
+                drawn[case.name] = found
+                messages += annotation_faults(found, scheme)
+            # A broken image may be met twice, since a label is compared with its grid.
+            faults += [Fault(case.name, message) for message in dict.fromkeys(messages)]
             task.advance(note=case.name)
-    unread = {fault.case for fault in faults} - {*drawn}
-    return [*faults, *_same_drawings(drawn), *_dataset_faults(dataset, drawn, unread)]
+    if drawn:  # Among scans with a few slices, one that is painted all over is a mistake.
+        faults += dense
+    return [*faults, *_same_drawings(drawn), *_dataset_faults(dataset, drawn)]
 
 
 def annotation_faults(annotation: SparseAnnotation, scheme: Scheme) -> Iterator[str]:
@@ -125,12 +131,12 @@ def _image_faults(dataset: Dataset, case: Case) -> Iterator[str]:
             )
 
 
-def _read_drawn(dataset: Dataset, case: Case) -> SparseAnnotation | str | None:
-    """The drawn slices of a case, None if it is unlabelled, or why they cannot be read."""
+def _read_drawn(dataset: Dataset, case: Case) -> SparseAnnotation | DenseLabelError | str | None:
+    """The drawn slices of a case, None if it has no label, or why they cannot be read."""
     try:
-        if case.name not in dataset.labeled:
-            return None
-        return read_annotation(dataset, case.name)
+        return read_annotation(dataset, case.name) if case.label is not None else None
+    except DenseLabelError as error:
+        return error
     except InputError as error:
         return str(error).removeprefix(f"case {case.name}: ")
 
@@ -152,18 +158,10 @@ def _same_drawings(drawn: dict[str, SparseAnnotation]) -> Iterator[Fault]:
             )
 
 
-def _dataset_faults(
-    dataset: Dataset, drawn: dict[str, SparseAnnotation], unread: set[str]
-) -> Iterator[Fault]:
+def _dataset_faults(dataset: Dataset, drawn: dict[str, SparseAnnotation]) -> Iterator[Fault]:
     """What only shows when all cases are seen together."""
     slices = [each for annotation in drawn.values() for each in annotation.slices]
     if not slices:
-        if not unread & {*dataset.labeled}:
-            yield Fault(
-                "",
-                f"{dataset.root / 'labelsTr'}: no slice is drawn in any of the "
-                f"{len(dataset.cases)} scans. Draw two slices in a few of them.",
-            )
         return
     shown = {int(value) for each in slices for value in np.unique(each.mask)}
     for name, value in dataset.labels.items():

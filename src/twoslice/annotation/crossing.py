@@ -27,6 +27,12 @@ EXPLAINED = 1 / 3
 UNEXPLAINED_JUMPS = 6
 """From here on a line is at fault even if no move explains it."""
 
+Misfit = tuple[int, int]
+"""Jumps that are left on a line, and, to choose among equals, voxels that differ from its
+neighbours.
+"""
+_NEVER = (1 << 30, 0)
+
 _Row = NDArray[np.uint8]
 _Marks = NDArray[np.bool_]
 
@@ -71,9 +77,9 @@ def _refuse_disagreement(one: AnnotatedSlice, other: AnnotatedSlice) -> None:
     if count == 0:
         return
 
-    def left(side: Side, move: Move) -> int:
+    def left(side: Side, move: Move) -> Misfit:
         other = second if side is first else first
-        return int((move.undo(side.rows)[side.at] != other.rows[other.at]).sum())
+        return int((move.undo(side.rows)[side.at] != other.rows[other.at]).sum()), 0
 
     best = _likeliest(crossing, left)
     explained = best.jumps <= EXPLAINED * count
@@ -136,38 +142,43 @@ class _Guess:
     cause: str
 
 
-def _jumps_left(seen: Side, other: Side) -> Callable[[Side, Move], int]:
-    """How many jumps a move leaves when it is undone.
+def _jumps_left(seen: Side, other: Side) -> Callable[[Side, Move], Misfit]:
+    """How badly the line fits when a move is undone.
 
     If the other slice was moved and written last, the line should have been another of its rows;
     if the seen slice was moved and then overwritten, other rows of it should lie beside the line.
     """
     before, line, after = seen.rows[seen.at - 1 : seen.at + 2]
 
-    def left(side: Side, move: Move) -> int:
+    def left(side: Side, move: Move) -> Misfit:
         undone = move.undo(side.rows)
         if side is other:
-            return int(jumps(before, undone[side.at], after).sum())
+            return _misfit(before, undone[side.at], after)
         on_line = np.zeros_like(side.rows)
         on_line[side.at] = 1
         beside = [side.at - 1, side.at + 1]
         if move.undo(on_line)[beside].any():
-            return len(line)  # The line would lie beside itself: nothing to compare it with.
-        return int(jumps(undone[beside[0]], line, undone[beside[1]]).sum())
+            return _NEVER  # The line would lie beside itself: nothing to compare it with.
+        return _misfit(undone[beside[0]], line, undone[beside[1]])
 
     return left
 
 
-def _likeliest(crossing: Crossing, left: Callable[[Side, Move], int]) -> _Guess:
-    """The move that leaves the fewest jumps, the simplest of them if there are several."""
-    leaves: dict[str, dict[str, int]] = {}
+def _misfit(before: _Row, line: _Row, after: _Row) -> Misfit:
+    differing = int((line != before).sum() + (line != after).sum())
+    return int(jumps(before, line, after).sum()), differing
+
+
+def _likeliest(crossing: Crossing, left: Callable[[Side, Move], Misfit]) -> _Guess:
+    """The move after which the line fits best, the simplest of them if there are several."""
+    misfits: dict[str, dict[str, Misfit]] = {}
     for side in (crossing.first, crossing.second):
         for move in moves(side, crossing.along):
-            leaves.setdefault(move.name, {})[str(side)] = left(side, move)
-    guesses = []
-    for name, by_side in leaves.items():
-        least = min(by_side.values())
-        suspects = [side for side, count in by_side.items() if count == least]
-        who = "one of them" if len(suspects) > 1 else suspects[0]
-        guesses.append(_Guess(least, f"{who} looks {name}"))
-    return min(guesses, key=lambda guess: guess.jumps)
+            # A shift comes under one name with either sign; the better one counts.
+            by_side = misfits.setdefault(move.name, {})
+            by_side[str(side)] = min(by_side.get(str(side), _NEVER), left(side, move))
+    name, by_side = min(misfits.items(), key=lambda item: min(item[1].values()))
+    least = min(by_side.values())
+    suspects = [side for side, misfit in by_side.items() if misfit == least]
+    who = "one of them" if len(suspects) > 1 else suspects[0]
+    return _Guess(least[0], f"{who} looks {name}")

@@ -29,6 +29,10 @@ MOST_SLICES = 6
 Labels = NDArray[np.integer]
 
 
+class DenseLabelError(AnnotationError):
+    """A label without ignored voxels that is painted all over: dense, not a few slices."""
+
+
 def read_annotation(dataset: Dataset, case: str) -> SparseAnnotation:
     """The slices drawn in one labelled case; none where the whole file is `ignore` or unpainted.
 
@@ -142,7 +146,7 @@ def _painted(painted: NDArray[np.bool_], planes: Sequence[Plane]) -> list[Slot]:
     if dense:
         counts = {plane: int(plane.stack_first(painted).any(axis=(1, 2)).sum()) for plane in planes}
         plane = min(counts, key=lambda plane: counts[plane])
-        raise AnnotationError(
+        raise DenseLabelError(
             f"looks like a dense label: {int(painted.sum())} painted voxels on {counts[plane]} "
             f"{plane} slices. Take slices from it with 'twoslice simulate', or paint no more than "
             f"{MOST_SLICES} separate slices and set every other voxel to 'ignore'."
