@@ -100,9 +100,22 @@ def test_a_class_that_shows_nowhere_is_named(tmp_path: Path) -> None:
     assert "label 2 (right) shows on none of the 2 drawn slices" in str(fault)
 
 
-def test_a_dataset_without_any_slice_is_a_fault(tmp_path: Path) -> None:
-    (fault,) = faults_of(tmp_path, {"a": None, "b": None})
+def test_label_files_without_any_slice_are_a_fault(tmp_path: Path) -> None:
+    nothing = np.full_like(drawn(TWO), IGNORE)
+    (fault,) = faults_of(tmp_path, {"a": nothing, "b": None})
     assert "no slice is drawn in any of the 2 scans" in fault.message
+
+
+def test_a_dataset_in_which_nothing_is_drawn_yet_is_sound(tmp_path: Path) -> None:
+    assert faults_of(tmp_path, {"a": None, "b": None}) == []
+
+
+def test_dense_labels_are_sound_until_they_stand_among_drawn_slices(tmp_path: Path) -> None:
+    dense = drawn([(AXIAL, index) for index in range(2, 12)], elsewhere=0)
+    assert faults_of(tmp_path / "dense", {"a": dense, "b": None}) == []
+    (fault,) = faults_of(tmp_path / "mixed", {"a": dense, "b": drawn(TWO)})
+    assert fault.case == "a"
+    assert "looks like a dense label" in fault.message
 
 
 def test_a_drawing_saved_for_two_cases_is_a_fault(tmp_path: Path) -> None:

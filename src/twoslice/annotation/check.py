@@ -70,8 +70,10 @@ def check_dataset(
             faults += [Fault(case.name, message) for message in dict.fromkeys(messages)]
             task.advance(note=case.name)
     if drawn:  # Among scans with a few slices, one that is painted all over is a mistake.
-        faults += dense
-    return [*faults, *_same_drawings(drawn), *_dataset_faults(dataset, drawn)]
+        faults = sorted([*faults, *dense], key=lambda fault: fault.case)
+    if not (drawn or dense or faults) and any(case.label for case in dataset.cases.values()):
+        faults.append(_nothing_drawn(dataset))
+    return [*faults, *_same_drawings(drawn), *_classes_never_shown(dataset, drawn)]
 
 
 def annotation_faults(annotation: SparseAnnotation, scheme: Scheme) -> Iterator[str]:
@@ -132,9 +134,9 @@ def _image_faults(dataset: Dataset, case: Case) -> Iterator[str]:
 
 
 def _read_drawn(dataset: Dataset, case: Case) -> SparseAnnotation | DenseLabelError | str | None:
-    """The drawn slices of a case, None if it has no label, or why they cannot be read."""
+    """The drawn slices of a case, None if it is unlabelled, or why they cannot be read."""
     try:
-        return read_annotation(dataset, case.name) if case.label is not None else None
+        return read_annotation(dataset, case.name) if case.name in dataset.labeled else None
     except DenseLabelError as error:
         return error
     except InputError as error:
@@ -158,8 +160,16 @@ def _same_drawings(drawn: dict[str, SparseAnnotation]) -> Iterator[Fault]:
             )
 
 
-def _dataset_faults(dataset: Dataset, drawn: dict[str, SparseAnnotation]) -> Iterator[Fault]:
-    """What only shows when all cases are seen together."""
+def _nothing_drawn(dataset: Dataset) -> Fault:
+    return Fault(
+        "",
+        f"{dataset.root / 'labelsTr'}: has label files, but no slice is drawn in any of the "
+        f"{len(dataset.cases)} scans. Draw two slices in a few of them.",
+    )
+
+
+def _classes_never_shown(dataset: Dataset, drawn: dict[str, SparseAnnotation]) -> Iterator[Fault]:
+    """Labels that nothing could learn, since no drawn slice shows them."""
     slices = [each for annotation in drawn.values() for each in annotation.slices]
     if not slices:
         return

@@ -51,7 +51,7 @@ def read_annotation(dataset: Dataset, case: str) -> SparseAnnotation:
         return reduce(merge_annotations, annotations)
     except AnnotationError as error:
         files = ", ".join(path.name for path in found.parts.values())
-        raise AnnotationError(f"{files}: {error}") from None
+        raise type(error)(f"{files}: {error}") from None
 
 
 def _of_file(
@@ -60,7 +60,7 @@ def _of_file(
     try:
         return annotation_from_labels(labels, ignore=ignore, planes=planes)
     except AnnotationError as error:
-        raise AnnotationError(f"{path}: {error}") from None
+        raise type(error)(f"{path}: {error}") from None
 
 
 def annotation_from_labels(
