@@ -7,6 +7,7 @@
     │   └── AnnotationError  labels and drawn slices: values, grid, planes, crossing line
     ├── SettingsError        a setting, an option or a command's arguments
     ├── OutputError          a result cannot be written: disk full, no permission, already there
+    ├── TrainingError        a training that cannot go on: a loss that is no number, no memory
     └── PartialError         some cases failed, the others are done
 
 Anything else that is raised is our bug and keeps its traceback.
@@ -44,6 +45,10 @@ class SettingsError(TwosliceError):
 
 class OutputError(TwosliceError):
     """A result cannot be written."""
+
+
+class TrainingError(TwosliceError):
+    """A training cannot go on."""
 
 
 class PartialError(TwosliceError):

@@ -54,6 +54,10 @@ class TrainingSettings(_Frozen):
     setting: Literal["dense", "sparse"] = "dense"
     recipe: Literal["paper", "modern"] = "modern"
     patch: Patch | None = None
+    spacing: tuple[float, float, float] | None = Field(
+        None, description="millimetres along I, J, K that scans are resampled to"
+    )
+    flips: bool | None = Field(None, description="mirror patches; None as the recipe has it")
     labeled_per_batch: int = Field(1, ge=1)
     unlabeled_per_batch: int = Field(1, ge=0)
     learning_rate: float | None = Field(None, gt=0)
@@ -72,7 +76,9 @@ class DescoSettings(_Frozen):
     cross_ramp: bool = True
     cross_weight: Fraction = Field(0.8, description="λ_oc")
     decay: Fraction = Field(0.95, description="α at the start")
-    passes: int = Field(8, ge=1, description="T stochastic passes of the uncertainty mask")
+    passes: int = Field(
+        1, ge=1, description="T stochastic passes of the uncertainty mask; 1: the softmax alone"
+    )
 
 
 class InferenceSettings(_Frozen):

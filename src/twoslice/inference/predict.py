@@ -1,0 +1,164 @@
+"""Predict any folder or files of scans: `OUT/CASE.nii.gz`, each on exactly its scan's grid.
+
+OUT/CASE.nii.gz                          the label map
+OUT/probabilities/CASE_0001.nii.gz       one file a class, if asked
+OUT/uncertainty/CASE_entropy.nii.gz      and CASE_disagreement.nii.gz, if asked
+OUT/predictions.json                     which run made them, and what failed
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twoslice.errors import InputError, OutputError, PartialError
+from twoslice.inference.volume import Predictor, VolumePrediction
+from twoslice.io import atomic
+from twoslice.io.find import FoundScan, find_scans
+from twoslice.io.grid import Grid
+from twoslice.io.scans import read_channels, write_image, write_labels
+from twoslice.progress import Progress, Silent
+from twoslice.training.run import Run
+
+MANIFEST = "predictions.json"
+
+
+@dataclass(frozen=True)
+class PredictionSummary:
+    """What was asked: cases predicted now, those that were there already, and those that failed."""
+
+    out: Path
+    predicted: tuple[str, ...]
+    already: tuple[str, ...]
+    failed: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is written for each case beside its label map."""
+
+    probabilities: bool = False
+    uncertainty: bool = False
+
+
+def predict(
+    run: Path,
+    inputs: Sequence[Path],
+    out: Path,
+    *,
+    probabilities: bool = False,
+    uncertainty: bool = False,
+    progress: Progress | None = None,
+) -> PredictionSummary:
+    """Predict every scan in `inputs`. A scan that cannot be read is named and left out, the rest
+    is done, and a PartialError then says how many failed; finished ones are not made again.
+    """
+    progress = progress or Silent()
+    opened = Run.open(run)
+    scans = find_scans(inputs)
+    _claim(out, opened)
+    predictor: Predictor | None = None
+    wanted = Wanted(probabilities, uncertainty)
+    done: list[str] = []
+    already: list[str] = []
+    failed: dict[str, str] = {}
+    with progress.task("predicting", len(scans)) as task:
+        for scan in scans:
+            if all(path.is_file() for path in _outputs(out, scan.case, wanted, opened)):
+                already.append(scan.case)
+            else:
+                predictor = predictor or Predictor(opened)
+                fault = _predict_one(predictor, scan, out, wanted)
+                if fault is None:
+                    done.append(scan.case)
+                else:
+                    failed[scan.case] = fault
+                    progress.say(f"left out {scan.case}: {fault}")
+            task.advance(note=scan.case)
+    _write_manifest(out, opened, [*done, *already], failed)
+    if failed:
+        raise PartialError(
+            f"{len(failed)} of {len(scans)} scan(s) could not be predicted "
+            f"({', '.join(sorted(failed))}); the other {len(scans) - len(failed)} are in {out}. "
+            f"First fault: {next(iter(failed.values()))}"
+        )
+    return PredictionSummary(out, tuple(done), tuple(already), failed)
+
+
+def _predict_one(predictor: Predictor, scan: FoundScan, out: Path, wanted: Wanted) -> str | None:
+    """Predict and write one scan; the fault in one line if it cannot be read."""
+    try:
+        volume = read_channels(scan.paths)
+        prediction = predictor(volume)
+    except InputError as error:
+        return str(error)
+    _write(prediction, volume.grid, scan.case, out, wanted)
+    return None
+
+
+def _write(prediction: VolumePrediction, grid: Grid, case: str, out: Path, wanted: Wanted) -> None:
+    """The label map last: a case that has one has all that was asked for."""
+    if wanted.probabilities:
+        for index, channel in enumerate(prediction.probabilities):
+            write_image(_probability_file(out, case, index), channel, grid)
+    if wanted.uncertainty:
+        entropy, apart = _uncertainty_files(out, case)
+        write_image(entropy, np.ascontiguousarray(prediction.entropy), grid)
+        write_image(apart, np.ascontiguousarray(prediction.disagreement), grid)
+    write_labels(out / f"{case}.nii.gz", prediction.labels, grid)
+
+
+def _outputs(out: Path, case: str, wanted: Wanted, run: Run) -> list[Path]:
+    files = [out / f"{case}.nii.gz"]
+    if wanted.probabilities:
+        classes = range(run.plan.network.classes)
+        files += [_probability_file(out, case, index) for index in classes]
+    if wanted.uncertainty:
+        files += _uncertainty_files(out, case)
+    return files
+
+
+def _probability_file(out: Path, case: str, index: int) -> Path:
+    return out / "probabilities" / f"{case}_{index:04d}.nii.gz"
+
+
+def _uncertainty_files(out: Path, case: str) -> list[Path]:
+    folder = out / "uncertainty"
+    return [folder / f"{case}_entropy.nii.gz", folder / f"{case}_disagreement.nii.gz"]
+
+
+def _identity(run: Run) -> dict[str, str | int]:
+    return {"run": str(run.folder.resolve()), "step": run.step}
+
+
+def _claim(out: Path, run: Run) -> None:
+    """Mark the folder as this run's before the first map: a killed prediction can then go on.
+
+    Label maps of another run, or of nobody knows whom, are neither taken as ours nor replaced.
+    """
+    if not out.is_dir() or not any(out.iterdir()):
+        _write_manifest(out, run, [], {})
+        return
+    found = _read_manifest(out)
+    if {key: found.get(key) for key in _identity(run)} != _identity(run):
+        raise OutputError(
+            f"{out}: holds files that this run at step {run.step} did not make. Name another --out."
+        )
+
+
+def _read_manifest(out: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write_manifest(out: Path, run: Run, cases: list[str], failed: dict[str, str]) -> None:
+    known = {*_read_manifest(out).get("cases", []), *cases}
+    atomic.write_json(out / MANIFEST, {**_identity(run), "cases": sorted(known), "failed": failed})

@@ -1,0 +1,128 @@
+"""What every method is: its networks, the labels it asks for, and its losses on a batch."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Literal, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from twoslice.networks.build import NetworkPlan, build_network
+from twoslice.settings import Settings
+
+LabelSource = Literal["drawn", "planes"]
+"""`drawn`: the annotated slices alone. `planes`: the label view of each plane that was drawn."""
+
+
+class View(NamedTuple):
+    """One label view of the labelled patches: labels, and distances that become weights."""
+
+    label: Int[Tensor, "B I J K"]
+    distance: Int[Tensor, "B I J K"]
+
+
+class Batch(NamedTuple):
+    """Labelled and unlabelled patches, and the labelled ones' views in the order of the planes."""
+
+    labeled: Float[Tensor, "L C I J K"]
+    unlabeled: Float[Tensor, "U C I J K"]
+    views: tuple[View, ...]
+    cases: tuple[str, ...]
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many patches are labelled, how many are not."""
+        return self.labeled.shape[0], self.unlabeled.shape[0]
+
+    @property
+    def images(self) -> Float[Tensor, "B C I J K"]:
+        """All patches, the labelled ones first."""
+        if not self.unlabeled.shape[0]:
+            return self.labeled
+        joined = torch.cat([self.labeled, self.unlabeled])
+        return joined.contiguous(memory_format=torch.channels_last_3d)
+
+
+class Losses:
+    """Named terms that add up to the loss, and figures that are only logged."""
+
+    def __init__(self) -> None:
+        self.terms: dict[str, Tensor] = {}
+        self.figures: dict[str, float] = {}
+
+    def add(self, **terms: Tensor) -> None:
+        """Add to the named terms; the same name from several networks sums up."""
+        for name, value in terms.items():
+            self.terms[name] = self.terms[name] + value if name in self.terms else value
+
+    def log(self, **figures: float) -> None:
+        """Figures for the curves; they take no part in the loss."""
+        self.figures.update(figures)
+
+    @property
+    def total(self) -> Tensor:
+        """The sum of all terms."""
+        return torch.stack(list(self.terms.values())).sum()
+
+
+class Method(nn.Module):
+    """Networks and one loss. Subclasses set `trained` and write `losses`.
+
+    Args:
+        plan: the network that is built, once for each trained network.
+        settings: all settings of the run; a method reads its own section.
+    """
+
+    trained: ClassVar[int] = 1
+    """How many networks an optimizer moves."""
+
+    def __init__(self, plan: NetworkPlan, settings: Settings) -> None:
+        super().__init__()
+        self.classes = plan.classes
+        self.settings = settings
+        self.networks = nn.ModuleList(build_network(plan) for _ in range(self.trained))
+
+    @classmethod
+    def label_source(cls, settings: Settings) -> LabelSource:
+        """Which labels the batches must carry."""
+        return "drawn" if settings.training.setting == "sparse" else "planes"
+
+    @classmethod
+    def planes_needed(cls, settings: Settings) -> int:
+        """In how many planes every labelled scan must have been drawn."""
+        return 1
+
+    @classmethod
+    def learns_from_unlabeled(cls, settings: Settings) -> bool:
+        """Whether batches need unlabelled patches."""
+        return True
+
+    @abstractmethod
+    def losses(self, batch: Batch, progress: float) -> Losses:
+        """The losses of one batch, when `progress` (0 to 1) of the training is done."""
+
+    def forward(self, batch: Batch, progress: float) -> Losses:
+        """`losses`, under the name through which Fabric adds precision and devices."""
+        return self.losses(batch, progress)
+
+    def after_step(self, progress: float) -> None:
+        """Called when the optimizer has stepped: for teachers that follow by averaging."""
+
+    def member_probabilities(
+        self, image: Float[Tensor, "B C I J K"]
+    ) -> Float[Tensor, "N B C2 I J K"]:
+        """Each trained network's softmax, for predictions and for where they disagree."""
+        return torch.stack([network(image).softmax(dim=1) for network in self.networks])
+
+    def probabilities(self, image: Float[Tensor, "B C I J K"]) -> Float[Tensor, "B C2 I J K"]:
+        """The mean of the trained networks' softmax: the prediction."""
+        return self.member_probabilities(image).mean(dim=0)
+
+
+def view_of(batch: Batch, index: int) -> View:
+    """The view of network `index`; where fewer views came (one plane, drawn slices), the last."""
+    views: Sequence[View] = batch.views
+    return views[min(index, len(views) - 1)]

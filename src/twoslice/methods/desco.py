@@ -1,0 +1,89 @@
+"""DeSCO: dense-sparse co-training (Cai et al., CVPR 2023)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from twoslice.methods.base import Batch, Losses, Method, view_of
+from twoslice.objectives import schedules
+from twoslice.objectives.agreement import hard_dice
+from twoslice.objectives.losses import cross_supervision, segmentation_loss
+from twoslice.objectives.uncertainty import entropy, monte_carlo_probabilities, softmax_entropy
+from twoslice.objectives.weights import slice_weight
+from twoslice.settings import Settings
+
+
+class Desco(Method):
+    """Two networks, each taught by one plane's labels and by its peer.
+
+    The dense pseudo labels lead at first; their weight α ** distance then falls to the drawn
+    slices alone, while the cross supervision on unlabelled scans grows (Eq. 7).
+    """
+
+    trained: ClassVar[int] = 2
+
+    @classmethod
+    def planes_needed(cls, settings: Settings) -> int:
+        """Two, one for each network; the drawn slices alone ask for nothing."""
+        return 2 if cls.label_source(settings) == "planes" else 1
+
+    def losses(self, batch: Batch, progress: float) -> Losses:
+        """Eq. 7 for both networks: (1 − λ) supervised + λ cross supervision."""
+        trust, decay = self.cross_weight(progress), self.slice_decay(progress)
+        scores = [network(batch.images).split(batch.sizes) for network in self.networks]
+        losses = Losses()
+        shares, dices = [], []
+        for index, (labeled, unlabeled) in enumerate(scores):
+            view, peer = view_of(batch, index), 1 - index
+            weight = slice_weight(view.distance, decay)
+            supervised = segmentation_loss(labeled, view.label, weight)
+            pseudo, certain = self.teach(peer, scores[peer][1].detach(), batch.unlabeled, progress)
+            cross = cross_supervision(unlabeled, pseudo, certain)
+            losses.add(supervised=(1 - trust) * supervised, cross=trust * cross)
+            shares.append(float(certain.float().mean()))
+            dices.append(hard_dice(labeled, view.label, view.distance == 0))
+        losses.log(
+            alpha=decay,
+            trust=trust,
+            mask_fraction=sum(shares) / 2,
+            dice_drawn=sum(dices) / 2,
+        )
+        return losses
+
+    def teach(
+        self, teacher: int, scores: Tensor, image: Tensor, progress: float
+    ) -> tuple[Tensor, Tensor]:
+        """The teacher's hard labels on `image`, and the voxels where it is certain enough.
+
+        `scores` are those the teacher gave for the same patches as a learner: no further pass.
+        """
+        pseudo = scores.max(dim=1).indices  # faster than argmax on a CPU
+        options = self.settings.desco
+        if not options.uncertainty_mask:
+            return pseudo, torch.ones_like(pseudo, dtype=torch.bool)
+        if options.passes > 1:
+            mean = monte_carlo_probabilities(self.networks[teacher], image, passes=options.passes)
+            uncertainty = entropy(mean)
+        else:
+            uncertainty = softmax_entropy(scores)
+        limit = schedules.uncertainty_threshold(progress, classes=self.classes)
+        return pseudo, uncertainty < limit
+
+    def slice_decay(self, progress: float) -> float:
+        """α at this point of the training, as the ablation's switches have it."""
+        options = self.settings.desco
+        if not options.slice_weights:
+            return 1.0 if not options.dense_to_sparse else float(progress < 0.5)
+        if not options.dense_to_sparse:
+            return options.decay
+        return schedules.slice_decay(progress, start=options.decay)
+
+    def cross_weight(self, progress: float) -> float:
+        """λ at this point of the training; its final value throughout without the ramp."""
+        full = self.settings.desco.cross_weight
+        if not self.settings.desco.cross_ramp:
+            return full
+        return schedules.cross_weight(progress, full=full)

@@ -1,0 +1,70 @@
+"""The supervised and cross-supervision losses (Eq. 3 to 6), for any number of classes.
+
+Each is averaged over voxel weight and is 0, with a gradient of 0, where no voxel carries weight.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+EPS = 1e-8
+
+
+def weighted_cross_entropy(
+    logits: Float[Tensor, "B C I J K"],
+    label: Int[Tensor, "B I J K"],
+    weight: Float[Tensor, "B I J K"],
+) -> Float[Tensor, ""]:
+    """Eq. 3: cross entropy averaged over voxel weight; 0 where no voxel carries weight."""
+    known = _known(label, weight)
+    per_voxel = F.cross_entropy(logits, known, reduction="none")
+    return (weight * per_voxel).sum() / weight.sum().clamp_min(EPS)
+
+
+def weighted_dice(
+    logits: Float[Tensor, "B C I J K"],
+    label: Int[Tensor, "B I J K"],
+    weight: Float[Tensor, "B I J K"],
+) -> Float[Tensor, ""]:
+    """Eq. 4: 1 − 2 Σ w p y / Σ w (p² + y²), the mean over the foreground classes.
+
+    A class without a weighted voxel adds a constant and no gradient: the cross entropy is what
+    then keeps the network from predicting it.
+    """
+    known = _known(label, weight)
+    p = torch.softmax(logits, dim=1)
+    losses = []
+    for index in range(1, logits.shape[1]):
+        y = (known == index).float()
+        overlap = (weight * p[:, index] * y).sum()
+        size = (weight * (p[:, index] ** 2 + y)).sum()
+        losses.append((size - 2 * overlap) / size.clamp_min(EPS))
+    return torch.stack(losses).mean()
+
+
+def segmentation_loss(
+    logits: Float[Tensor, "B C I J K"],
+    label: Int[Tensor, "B I J K"],
+    weight: Float[Tensor, "B I J K"],
+) -> Float[Tensor, ""]:
+    """Eq. 5: the mean of weighted cross entropy and weighted Dice."""
+    return 0.5 * weighted_cross_entropy(logits, label, weight) + 0.5 * weighted_dice(
+        logits, label, weight
+    )
+
+
+def cross_supervision(
+    logits: Float[Tensor, "B C I J K"],
+    pseudo: Int[Tensor, "B I J K"],
+    certain: Bool[Tensor, "B I J K"],
+) -> Float[Tensor, ""]:
+    """Eq. 6: cross entropy to the peer's hard labels, on the voxels where the peer is certain."""
+    return weighted_cross_entropy(logits, pseudo, certain.float())
+
+
+def _known(label: Tensor, weight: Tensor) -> Tensor:
+    """Labels with 0 wherever the weight is 0: an ignored value must neither count nor crash."""
+    return torch.where(weight > 0, label, torch.zeros_like(label))

@@ -1,0 +1,211 @@
+"""The training loop, the same for every method. Read it from top to bottom."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+
+import torch
+from lightning_fabric import Fabric
+
+from twoslice.errors import SettingsError, TrainingError
+from twoslice.io.dataset import Dataset
+from twoslice.methods.base import Batch, Losses, Method
+from twoslice.methods.registry import find_method
+from twoslice.progress import Progress, Silent
+from twoslice.settings import Settings
+from twoslice.training.averaging import Averaged
+from twoslice.training.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
+from twoslice.training.devices import make_fabric, seed_everything, to_device
+from twoslice.training.interrupt import Interrupt
+from twoslice.training.journal import Journal
+from twoslice.training.planner import make_plan
+from twoslice.training.recipes import Recipe, find_recipe
+from twoslice.training.run import Run
+from twoslice.training.sources import open_source
+
+LOG_EVERY = 10
+
+
+def train(
+    dataset: Dataset,
+    out: Path,
+    settings: Settings,
+    *,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Train one method on a dataset into the run folder `out`; with `resume`, go on from its last
+    checkpoint under the settings saved there.
+    """
+    progress = progress or Silent()
+    if resume and (out / "settings.yaml").is_file():
+        run = Run.open(out)
+        _refuse_other_data(run, dataset)
+    else:
+        fabric = make_fabric(settings.training)
+        plan = make_plan(dataset, settings, gpu=fabric.device.type != "cpu")
+        run = Run.create(out, settings, plan, dataset)
+    progress.say(run.plan.why)
+    Trainer(run, dataset, progress).fit()
+    return run
+
+
+class Trainer:
+    """One training under way: the method, its optimizer, its averaged copy, and how far it is."""
+
+    def __init__(self, run: Run, dataset: Dataset, progress: Progress) -> None:
+        self.run, self.progress = run, progress
+        self.settings = run.settings.training
+        self.recipe: Recipe = find_recipe(self.settings.recipe)
+        self.fabric: Fabric = make_fabric(self.settings)
+        kind = find_method(run.settings.method)
+        self.source = open_source(
+            dataset, run.plan, run.settings, kind, folder=run.folder, progress=progress
+        )
+        seed_everything(self.settings.seed, step=0)
+        self.method: Method = kind(run.plan.network, run.settings)
+        self.method.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
+        self.rate = self.settings.learning_rate or self.recipe.learning_rate
+        groups = [{"params": [*network.parameters()]} for network in self.method.networks]
+        optimizer = self.recipe.optimizer(groups, self.rate)
+        self.model, self.optimizer = self.fabric.setup(self.method, optimizer)
+        self.averaged = (
+            Averaged(self.method, self.recipe.averaging) if self.recipe.averaging else None
+        )
+        self.step, self.seconds = 0, 0.0
+        self._restore()
+
+    def fit(self) -> None:
+        """Step until the end, or until somebody asks to stop."""
+        start, began = self.step, time.monotonic()
+        total = self._total()
+        with (
+            Journal(self.run.folder, start=self.step) as journal,
+            Interrupt() as interrupt,
+            self.progress.task("training", total) as task,
+        ):
+            if start:
+                task.advance(self._done(), note="resumed")
+            while self.share() < 1.0:
+                before = self._done()
+                losses = self.train_step()
+                self.step += 1
+                self.seconds = self.seconds + time.monotonic() - began
+                began = time.monotonic()
+                self._note(journal, losses)
+                last = self.share() >= 1.0
+                if last or interrupt.asked or self.step % self.settings.checkpoint_every == 0:
+                    self.save(journal)
+                task.advance(min(self._done(), total) - before, note=_describe(losses))
+                if interrupt.asked and not last:
+                    self.progress.say(self._how_to_resume())
+                    raise KeyboardInterrupt
+
+    def share(self) -> float:
+        """How much of the training is done, from 0 to 1: by iterations, or by the clock."""
+        if self.settings.minutes is not None:
+            return self.seconds / (60.0 * self.settings.minutes)
+        return self.step / self.settings.iterations
+
+    def train_step(self) -> Losses:
+        """One batch, one step of every network."""
+        share = self.share()
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate * self.recipe.rate(share)
+        batch = to_device(self.source.batch(self.step), self.fabric.device)
+        seed_everything(self.settings.seed, step=self.step + 1)
+        self.model.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        losses: Losses = self.model(batch, share)
+        self._refuse_nan(losses, batch)
+        self.fabric.backward(losses.total)
+        if self.recipe.clip is not None:
+            self.fabric.clip_gradients(self.model, self.optimizer, max_norm=self.recipe.clip)
+        self.optimizer.step()
+        self.method.after_step(share)
+        if self.averaged is not None:
+            self.averaged.follow(self.method, self.step)
+        return losses
+
+    def save(self, journal: Journal) -> None:
+        """Write a checkpoint, and the figures up to it."""
+        journal.flush()
+        save_checkpoint(
+            self.run.checkpoints,
+            Checkpoint(
+                step=self.step,
+                weights=self.method.state_dict(),
+                averaged=self.averaged.module.state_dict() if self.averaged else None,
+                optimizer=self.optimizer.state_dict(),
+                meta={
+                    "method": self.run.settings.method,
+                    "iterations": self.settings.iterations,
+                    "progress": min(1.0, self.share()),
+                    "seconds": self.seconds,
+                },
+            ),
+        )
+
+    def _restore(self) -> None:
+        """Go on from the last checkpoint, if there is one."""
+        if not self.run.has_checkpoint:
+            return
+        checkpoint = load_checkpoint(self.run.latest)
+        self.method.load_state_dict(checkpoint.weights)
+        self.optimizer.load_state_dict(dict(checkpoint.optimizer))
+        if self.averaged is not None and checkpoint.averaged is not None:
+            self.averaged.module.load_state_dict(checkpoint.averaged)
+        self.step = checkpoint.step
+        self.seconds = float(checkpoint.meta.get("seconds", 0.0))
+
+    def _note(self, journal: Journal, losses: Losses) -> None:
+        terms = {name: float(value.detach()) for name, value in losses.terms.items()}
+        journal.note(loss=float(losses.total.detach()), **terms, **losses.figures)
+        if self.step % LOG_EVERY == 0 or self.share() >= 1.0:
+            rate = self.optimizer.param_groups[0]["lr"]
+            journal.log(self.step, learning_rate=rate, seconds=self.seconds)
+
+    def _refuse_nan(self, losses: Losses, batch: Batch) -> None:
+        """Stop at once: a step with such a loss would spoil every weight."""
+        if math.isfinite(float(losses.total.detach())):
+            return
+        bad = [name for name, value in losses.terms.items() if not math.isfinite(float(value))]
+        good = f"{self.run.latest}" if self.run.has_checkpoint else "none was written yet"
+        raise TrainingError(
+            f"{self.run.folder}: the loss ({', '.join(bad)}) is not a number at step {self.step}, "
+            f"with cases {', '.join(batch.cases)}. Last good checkpoint: {good}. Look at these "
+            f"scans with 'twoslice check', or lower training.learning_rate (now {self.rate:g})."
+        )
+
+    def _total(self) -> int:
+        if self.settings.minutes is not None:
+            return max(1, round(60 * self.settings.minutes))
+        return self.settings.iterations
+
+    def _done(self) -> int:
+        """How far the progress bar is: seconds by the clock, iterations otherwise."""
+        return int(self.seconds) if self.settings.minutes is not None else self.step
+
+    def _how_to_resume(self) -> str:
+        return (
+            f"Stopped at step {self.step}, saved in {self.run.folder}. Go on with: "
+            f"twoslice train {self.run.data.root} --out {self.run.folder} --resume"
+        )
+
+
+def _describe(losses: Losses) -> str:
+    parts = [f"loss {float(losses.total.detach()):.3f}"]
+    dice = losses.figures.get("dice_drawn")
+    if dice is not None and not math.isnan(dice):
+        parts.append(f"Dice on drawn voxels {100 * dice:.0f}")
+    return ", ".join(parts)
+
+
+def _refuse_other_data(run: Run, dataset: Dataset) -> None:
+    if dict(dataset.labels) != dict(run.data.labels):
+        raise SettingsError(
+            f"{run.folder}: was trained with labels {dict(run.data.labels)}, but {dataset.root} "
+            f"has {dict(dataset.labels)}. Resume with the run's own dataset, {run.data.root}."
+        )

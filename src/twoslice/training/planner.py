@@ -1,0 +1,136 @@
+"""The planner: looks at the scans and chooses spacing, patch and network, and says why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from twoslice.io.dataset import Dataset
+from twoslice.networks.build import NetworkPlan
+from twoslice.networks.padding import Triple
+from twoslice.settings import Settings
+from twoslice.training.recipes import find_recipe
+
+Spacing = tuple[float, float, float]
+Side = tuple[int, int, int]
+
+_CPU_VOXELS = 64_000
+_GPU_VOXELS = 1_000_000
+_MOST_SCANS = 200
+_SAME = 0.05  # spacings that differ by less than this share are not worth resampling
+
+
+class Plan(BaseModel):
+    """What the planner chose; saved as `plan.json` in the run folder."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    spacing: Spacing | None
+    """Millimetres that every scan is brought to; None: each scan stays on its own grid."""
+    voxel: Spacing
+    """Millimetres of the voxels that the network sees."""
+    patch: Side
+    network: NetworkPlan
+    why: str
+
+
+def make_plan(dataset: Dataset, settings: Settings, *, gpu: bool = False) -> Plan:
+    """Choose for this dataset; a setting that is given wins over the planner's choice."""
+    recipe = find_recipe(settings.training.recipe)
+    grids = [dataset.read_grid(name).ras for name in _some(sorted(dataset.cases))]
+    spacings = np.array([grid.spacing for grid in grids])
+    own = tuple(float(value) for value in np.median(spacings, axis=0).round(4))
+    alike = bool((np.abs(spacings / np.array(own) - 1) <= _SAME).all())
+    wanted = settings.training.spacing
+    target = wanted or (None if alike else (own[0], own[1], own[2]))
+    voxel = target or (own[0], own[1], own[2])
+    sides = np.array([grid.shape for grid in grids]) * spacings / np.array(voxel)
+    shape = np.median(sides, axis=0).round().astype(int)
+    budget = _GPU_VOXELS if gpu else _CPU_VOXELS
+    free = fit_patch(shape, voxel, budget=budget)
+    patch = settings.training.patch or recipe.patch or free
+    strides, kernels = choose_levels(voxel, patch)
+    network = NetworkPlan(
+        kind=recipe.network,
+        channels=len(dataset.channel_names),
+        classes=dataset.classes,
+        filters=settings.network.filters or (recipe.filters_gpu if gpu else recipe.filters),
+        dropout=recipe.dropout,
+        normalisation=recipe.normalisation,
+        strides=strides,
+        kernels=kernels,
+    )
+    why = _explain(grids_seen=len(grids), alike=alike, plan=(target, voxel, shape, patch, network))
+    return Plan(spacing=target, voxel=voxel, patch=patch, network=network, why=why)
+
+
+def fit_patch(shape: Sequence[int], spacing: Sequence[float], *, budget: int) -> Side:
+    """The typical scan, its longest side (in mm) shortened until `budget` voxels are left; each
+    side a multiple of 8, at least 16 where the scan has that many.
+    """
+    sides = [max(8, -(-int(side) // 8) * 8) for side in shape]
+    while np.prod(sides) > budget:
+        extent = [side * mm if side > 16 else 0.0 for side, mm in zip(sides, spacing, strict=True)]
+        if not any(extent):
+            break
+        sides[int(np.argmax(extent))] -= 8
+    return sides[0], sides[1], sides[2]
+
+
+def choose_levels(
+    spacing: Sequence[float], patch: Sequence[int]
+) -> tuple[tuple[Triple, ...], tuple[Triple, ...]]:
+    """Strides of up to four steps down, and the kernels of every level.
+
+    An axis twice as coarse as the finest is neither halved nor convolved along until the others
+    have caught up; an axis is halved while at least 4 voxels remain.
+    """
+    mm, sides = np.array(spacing, dtype=float), np.array(patch, dtype=float)
+    strides: list[Triple] = []
+    kernels = [_triple(np.where(mm < 2 * mm.min(), 3, 1))]
+    while len(strides) < 4:
+        halve = (mm < 2 * mm.min()) & (sides >= 8)
+        if halve.sum() < 2 or (len(strides) >= 3 and sides.max() < 16):
+            break
+        step = np.where(halve, 2, 1)
+        strides.append(_triple(step))
+        mm, sides = mm * step, sides / step
+        kernels.append(_triple(np.where(mm < 2 * mm.min(), 3, 1)))
+    return tuple(strides), tuple(kernels)
+
+
+def _triple(values: NDArray[np.int64]) -> Triple:
+    return int(values[0]), int(values[1]), int(values[2])
+
+
+def _some(names: Sequence[str]) -> list[str]:
+    """All names, or an even choice of them: headers of thousands of scans say little more."""
+    if len(names) <= _MOST_SCANS:
+        return list(names)
+    picked = np.linspace(0, len(names) - 1, _MOST_SCANS).round().astype(int)
+    return [names[index] for index in picked]
+
+
+def _explain(
+    *,
+    grids_seen: int,
+    alike: bool,
+    plan: tuple[Spacing | None, Spacing, NDArray[np.int64], Side, NetworkPlan],
+) -> str:
+    target, voxel, shape, patch, network = plan
+    mm = " × ".join(f"{value:g}" for value in voxel)
+    typical = " × ".join(map(str, shape))
+    if target is None:
+        spacing = f"Voxels are {mm} mm in all of them, so scans keep their own grid."
+    else:
+        reason = "is set" if alike else "differs between them"
+        spacing = f"The spacing {reason}, so scans are brought to {mm} mm."
+    kind = {"vnet": "V-Net", "unet": "U-Net"}[network.kind]
+    return (
+        f"Looked at {grids_seen} scans, typically {typical} voxels. {spacing} "
+        f"Patches of {' × '.join(map(str, patch))} voxels go into a {kind} with {network.filters} "
+        f"filters, {network.channels} channel(s) in and {network.classes} classes out."
+    )

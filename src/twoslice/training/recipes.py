@@ -1,0 +1,85 @@
+"""Recipes: how to train, whatever the method: network, optimizer, learning rate, augmentation,
+averaging. `paper` is the publication's to the letter, `modern` is what the field learned since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from twoslice.errors import SettingsError
+from twoslice.networks.norms import Normalisation
+from twoslice.objectives import schedules
+
+Groups = Iterable[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything about training that is neither the method nor the data."""
+
+    network: Literal["vnet", "unet"]
+    normalisation: Normalisation
+    dropout: float
+    filters: int
+    filters_gpu: int
+    patch: tuple[int, int, int] | None
+    learning_rate: float
+    rate: Callable[[float], float]
+    """The learning rate's factor, from progress."""
+    optimizer: Callable[[Groups, float], torch.optim.Optimizer]
+    augmentation: Literal["quarter_turns", "rich"]
+    averaging: float | None
+    """Decay of the exponential moving average that predicts in place of the last weights."""
+    clip: float | None
+    """The largest norm of the gradient."""
+
+
+def _sgd(groups: Groups, rate: float) -> torch.optim.Optimizer:
+    return torch.optim.SGD(groups, lr=rate, momentum=0.9, weight_decay=1e-4)
+
+
+def _adamw(groups: Groups, rate: float) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(groups, lr=rate, weight_decay=1e-2)
+
+
+RECIPES: dict[str, Recipe] = {
+    "paper": Recipe(
+        network="vnet",
+        normalisation="batch",
+        dropout=0.5,
+        filters=16,
+        filters_gpu=16,
+        patch=None,
+        learning_rate=0.01,
+        rate=schedules.step_rate,
+        optimizer=_sgd,
+        augmentation="quarter_turns",
+        averaging=None,
+        clip=None,
+    ),
+    "modern": Recipe(
+        network="unet",
+        normalisation="instance",
+        dropout=0.0,
+        filters=8,
+        filters_gpu=24,
+        patch=None,
+        learning_rate=2e-3,
+        rate=schedules.poly_rate,
+        optimizer=_adamw,
+        augmentation="rich",
+        averaging=0.99,
+        clip=1.0,
+    ),
+}
+
+
+def find_recipe(name: str) -> Recipe:
+    """The recipe called `name`."""
+    if name not in RECIPES:
+        raise SettingsError(f"no recipe is called '{name}'. Known: {', '.join(RECIPES)}.")
+    return RECIPES[name]

@@ -1,0 +1,140 @@
+"""Run: the folder of one training.
+
+settings.yaml       the resolved settings
+plan.json           what the planner chose, and why
+data.json           what the run was trained on: name, labels, channels
+checkpoints/        step-NNNNNN/, the last two
+metrics.csv         a row a logged step
+events.out.*        the same for TensorBoard
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from twoslice.errors import InputError, OutputError
+from twoslice.io import atomic
+from twoslice.settings import Settings, load_settings
+from twoslice.training.checkpoints import list_checkpoints, load_predicting_weights
+from twoslice.training.planner import Plan
+
+if TYPE_CHECKING:
+    from twoslice.io.dataset import Dataset
+    from twoslice.methods.base import Method
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class DataDescription(BaseModel):
+    """What must be known of the training data to predict, report and resume."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    root: str
+    labels: Mapping[str, int]
+    channel_names: tuple[str, ...]
+    labeled: tuple[str, ...]
+    unlabeled: int
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The label names in the order of their values."""
+        return tuple(sorted(self.labels, key=lambda name: self.labels[name]))
+
+
+class Run:
+    """An opened run folder."""
+
+    def __init__(self, folder: Path, settings: Settings, plan: Plan, data: DataDescription) -> None:
+        self.folder, self.settings, self.plan, self.data = folder, settings, plan, data
+
+    @classmethod
+    def create(cls, folder: Path, settings: Settings, plan: Plan, dataset: Dataset) -> Run:
+        """Start a run folder; a folder with anything in it is refused."""
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise OutputError(
+                f"{folder}: already there and not empty. Name another --out, or go on with "
+                f"--resume if it is a run that was interrupted."
+            )
+        data = DataDescription(
+            name=dataset.name,
+            root=str(dataset.root.resolve()),
+            labels=dict(dataset.labels),
+            channel_names=dataset.channel_names,
+            labeled=tuple(dataset.labeled),
+            unlabeled=len(dataset.unlabeled),
+        )
+        # settings.yaml last: a folder that has it has the others too.
+        atomic.write_json(folder / "plan.json", plan.model_dump(mode="json"))
+        atomic.write_json(folder / "data.json", data.model_dump(mode="json"))
+        atomic.write_text(folder / "settings.yaml", settings.to_yaml())
+        return cls(folder, settings, plan, data)
+
+    @classmethod
+    def open(cls, folder: Path) -> Run:
+        """Open a run folder, or say what it lacks."""
+        if not (folder / "settings.yaml").is_file():
+            raise InputError(
+                f"{folder}: is not a run folder (it has no settings.yaml). Name the folder given "
+                f"to 'twoslice train --out'."
+            )
+        settings = load_settings(file=folder / "settings.yaml")
+        plan = _read_model(folder / "plan.json", Plan)
+        data = _read_model(folder / "data.json", DataDescription)
+        return cls(folder, settings, plan, data)
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the checkpoints."""
+        return self.folder / "checkpoints"
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether any checkpoint was written."""
+        return bool(list_checkpoints(self.checkpoints))
+
+    @property
+    def latest(self) -> Path:
+        """The last checkpoint."""
+        found = list_checkpoints(self.checkpoints)
+        if not found:
+            raise InputError(
+                f"{self.folder}: has no checkpoint yet. Train it with "
+                f"'twoslice train {self.data.root} --out {self.folder} --resume'."
+            )
+        return found[-1]
+
+    @property
+    def step(self) -> int:
+        """How many iterations the last checkpoint has seen."""
+        return int(self.latest.name.removeprefix("step-"))
+
+    def load_method(self) -> Method:
+        """The trained method with the weights that predict, ready for inference."""
+        import torch
+
+        from twoslice.methods.registry import find_method
+
+        method = find_method(self.settings.method)(self.plan.network, self.settings)
+        method.load_state_dict(load_predicting_weights(self.latest))
+        method.requires_grad_(False)
+        ready: Method = method.eval().to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
+        return ready
+
+
+def _read_model(path: Path, model: type[M]) -> M:
+    try:
+        tree: Any = json.loads(path.read_text(encoding="utf-8"))
+        return model.model_validate(tree)
+    except FileNotFoundError:
+        raise InputError(f"{path}: is missing. Train the run again.") from None
+    except (OSError, ValueError, ValidationError) as error:
+        detail = str(error).splitlines()[0]
+        raise InputError(f"{path}: not readable ({detail}). Train the run again.") from None

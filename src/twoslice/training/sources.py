@@ -1,0 +1,135 @@
+"""From a dataset folder to a source of patches: which labels, which scans, from where."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoslice.annotation.reading import read_annotation
+from twoslice.errors import AnnotationError, DatasetError
+from twoslice.io.cache import VolumeCache
+from twoslice.io.dataset import Dataset
+from twoslice.methods.base import Method
+from twoslice.objectives.weights import NEVER
+from twoslice.progress import Progress
+from twoslice.settings import Settings
+from twoslice.training.augment import Augmentation, quarter_turns, rich
+from twoslice.training.patches import LabeledScan, PatchSource, label_scan
+from twoslice.training.planner import Plan
+from twoslice.training.recipes import find_recipe
+from twoslice.training.volumes import HIGH, LOW, prepare_image, resample_view, shape_at
+
+View = tuple[NDArray[np.uint8], NDArray[np.int16]]
+
+
+def open_source(
+    dataset: Dataset,
+    plan: Plan,
+    settings: Settings,
+    method: type[Method],
+    *,
+    folder: Path,
+    progress: Progress,
+) -> PatchSource:
+    """Read the labels, prepare the scans into the cache, and put the patch source together."""
+    training = settings.training
+    labeled = [read_labeled_scan(dataset, case, plan, method, settings) for case in _drawn(dataset)]
+    cache = image_cache(dataset, plan, folder)
+    unlabeled: list[str] = []
+    if method.learns_from_unlabeled(settings) and training.unlabeled_per_batch:
+        unlabeled = [*dataset.unlabeled] or [scan.name for scan in labeled]
+    _fill(cache, [*dict.fromkeys([*(scan.name for scan in labeled), *unlabeled])], progress)
+    return PatchSource(
+        labeled=labeled,
+        unlabeled=unlabeled,
+        open_image=cache.get,
+        patch=plan.patch,
+        voxel=plan.voxel,
+        augmentation=augmentation_of(settings),
+        sizes=(training.labeled_per_batch, training.unlabeled_per_batch if unlabeled else 0),
+        foreground_share=training.foreground_share,
+        seed=training.seed,
+    )
+
+
+def augmentation_of(settings: Settings) -> Augmentation:
+    """The recipe's augmentation, with `training.flips` where it is set."""
+    flips = settings.training.flips
+    if find_recipe(settings.training.recipe).augmentation == "rich":
+        return rich(flips=bool(flips))
+    turns = quarter_turns()
+    return turns if flips in (None, True) else Augmentation(quarter_turns=True)
+
+
+def image_cache(dataset: Dataset, plan: Plan, folder: Path) -> VolumeCache:
+    """Prepared images, kept with the dataset so that runs share them; in `folder` if it must."""
+    shared = dataset.root / "preprocessed"
+    writable = os.access(shared if shared.is_dir() else dataset.root, os.W_OK)
+
+    def prepare(case: str) -> NDArray[np.float32]:
+        volume = dataset.read_image(case)
+        return prepare_image(volume.data, volume.spacing, plan.spacing)
+
+    return VolumeCache(
+        shared if writable else folder / "preprocessed",
+        prepare=prepare,
+        sources=lambda case: dataset.case(case).images,
+        settings={"percentiles": [LOW, HIGH], "spacing": plan.spacing},
+        keep_open=64,
+    )
+
+
+def read_labeled_scan(
+    dataset: Dataset, case: str, plan: Plan, method: type[Method], settings: Settings
+) -> LabeledScan:
+    """The views of one case that the method asks for, on the planned grid."""
+    source = method.label_source(settings)
+    views = read_drawn(dataset, case) if source == "drawn" else read_planes(dataset, case)
+    needed = method.planes_needed(settings)
+    if len(views) < needed:
+        raise AnnotationError(
+            f"case {case}: was drawn in one plane only, but the method '{settings.method}' "
+            f"learns from {needed}, a network each. Draw a slice in a second plane and run "
+            f"'twoslice propagate' again, or train with --method supervised."
+        )
+    grid = dataset.read_grid(case).ras
+    shape = shape_at(grid.shape, grid.spacing, plan.spacing)
+    return label_scan(case, [resample_view(*view, shape) for view in views])
+
+
+def read_drawn(dataset: Dataset, case: str) -> list[View]:
+    """One view that knows the drawn slices and nothing else."""
+    annotation = read_annotation(dataset, case)
+    distance = np.where(annotation.drawn(), 0, NEVER).astype(np.int16)
+    return [(annotation.label_map(elsewhere=0), distance)]
+
+
+def read_planes(dataset: Dataset, case: str) -> list[View]:
+    """The label view of each drawn plane, as `twoslice propagate` left them."""
+    from twoslice.propagation.views import read_views
+
+    views = read_views(dataset, case)
+    return [(view.label, view.distance) for view in views]
+
+
+def _drawn(dataset: Dataset) -> tuple[str, ...]:
+    if not dataset.labeled:
+        raise DatasetError(
+            f"{dataset.root}: no case has labels in labelsTr. Draw two slices in a few scans "
+            f"first, with 'twoslice annotate' or any label editor."
+        )
+    return dataset.labeled
+
+
+def _fill(cache: VolumeCache, cases: list[str], progress: Progress) -> None:
+    """Prepare what is not there yet, so that the first round of training is not the slow one."""
+    missing = [case for case in cases if not cache.has(case)]
+    if not missing:
+        return
+    with progress.task("preparing", len(missing)) as task:
+        for case in missing:
+            cache.build(case)
+            task.advance(note=case)
