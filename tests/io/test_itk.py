@@ -122,3 +122,13 @@ def test_sheared_axes_cannot_go_into_these_formats(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"Save it as \.nii\.gz"):
         write_labels(tmp_path / "label.nrrd", np.zeros(SHAPE, np.uint8), Grid(SHAPE, affine))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_gipl_holds_no_orientation_and_is_written_only_without_one(tmp_path: Path) -> None:
+    lps = Grid(SHAPE, np.diag([-1.0, -2.0, 3.0, 1.0]))
+    write_labels(tmp_path / "label.gipl", lps.to_ras(blocks(SHAPE)), lps)
+    read = read_label_map(tmp_path / "label.gipl")
+    assert read.grid.same_as(lps)
+    np.testing.assert_array_equal(read.grid.from_ras(read.data), blocks(SHAPE))
+    with pytest.raises(OutputError, match="GIPL cannot hold an orientation"):
+        write_labels(tmp_path / "turned.gipl", blocks(SHAPE), Grid(SHAPE, np.eye(4)))

@@ -220,9 +220,11 @@ def test_a_written_file_has_the_permissions_of_any_other(tmp_path: Path) -> None
     assert len(modes) == 1
 
 
-def test_an_unknown_ending_is_not_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", [".png", ".h5", ".mhd"])
+def test_a_format_that_cannot_be_written_whole_is_not_written(tmp_path: Path, ending: str) -> None:
     with pytest.raises(OutputError, match=r"Name it \.nii\.gz"):
-        write_labels(tmp_path / "a.png", np.zeros(SHAPE, np.uint8), Grid(SHAPE, AFFINE))
+        write_labels(tmp_path / f"a{ending}", np.zeros(SHAPE, np.uint8), Grid(SHAPE, AFFINE))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_voxels_that_do_not_fit_the_grid_are_our_bug(tmp_path: Path) -> None:

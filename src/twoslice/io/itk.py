@@ -21,6 +21,8 @@ from twoslice.io.border import (
 from twoslice.io.grid import Grid
 
 ENDINGS = (".nrrd", ".mha", ".mhd", ".gipl", ".gipl.gz")
+# Not .mhd: its voxels lie in a second file, and two files cannot be renamed as one.
+WRITABLE = (".nrrd", ".mha", ".gipl", ".gipl.gz")
 _LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])
 
 
@@ -57,6 +59,8 @@ def write(path: Path, data: NDArray[Any], grid: Grid) -> None:
     direction = axes[:3, :3] / np.array(grid.spacing)
     if np.abs(direction.T @ direction - np.eye(3)).max() > 1e-4:
         raise OutputError(f"{path}: {_kind(path)} cannot hold sheared axes. Save it as .nii.gz.")
+    if _kind(path) == "GIPL" and np.abs(direction - np.eye(3)).max() > 1e-6:
+        raise OutputError(f"{path}: GIPL cannot hold an orientation. Save it as .nii.gz.")
     image = sitk.GetImageFromArray(np.ascontiguousarray(data.T))
     image.SetSpacing(grid.spacing)
     image.SetOrigin(axes[:3, 3].tolist())
@@ -89,6 +93,5 @@ def quiet_sitk() -> Any:
 
 
 def _kind(path: Path) -> str:
-    return {".nrrd": "NRRD", ".mha": "MetaImage", ".mhd": "MetaImage"}.get(
-        path.suffix.lower(), "GIPL"
-    )
+    kinds = {".nrrd": "NRRD", ".mha": "MetaImage", ".mhd": "MetaImage with its data file beside it"}
+    return kinds.get(path.suffix.lower(), "GIPL")

@@ -140,7 +140,8 @@ def _repeat(header: Any, forms: NiftiForms) -> None:
 def _state(header: Any, grid: Grid) -> None:
     """State the grid in sform and qform both, so that ITK's programs and nibabel's agree.
 
-    A qform cannot hold shear: there only the sform is stated, so that nothing reads a wrong one.
+    A qform cannot hold shear, nor a turn by nearly 180 degrees to more than 3e-4: where its
+    corners would stray, only the sform is stated, so that nothing reads a wrong one.
     """
     header.set_sform(grid.affine, code="scanner")
     header.set_qform(grid.affine, code="scanner", strip_shears=True)

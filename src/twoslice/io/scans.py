@@ -186,7 +186,7 @@ def _write(path: Path, data: NDArray[Any], grid: Grid) -> None:
     if data.shape != grid.shape:
         raise ValueError(f"{data.shape} voxels do not fit a grid of {grid.shape}")
     ending = (ending_of(path.name) or "").lower()
-    if ending not in (*nifti.ENDINGS, *itk.ENDINGS):
+    if ending not in (*nifti.ENDINGS, *itk.WRITABLE):
         raise OutputError(f"{path}: cannot be written in that format. Name it .nii.gz.")
     writer = nifti.write if ending in nifti.ENDINGS else itk.write
     with atomic.whole_file(path) as scratch:
