@@ -1,9 +1,9 @@
 """How often the crossing-line check finds a moved slice, and how often it blames a sound one.
 
 From every dense label of the real data two slices are taken. Sound ones give the false alarms;
-then one of the two is flipped or shifted before both are written into one label map, either
-slice last, and the share that is found is printed, over all pairs and over those where the line
-runs through the target, since elsewhere there is nothing to see.
+then one of the two is flipped or shifted before both are written into one label map, either slice
+last. Printed are the share that is found, and of those the share whose cause is named rightly (a
+shift to within a voxel).
 
     python bench/crossing.py
 """
@@ -11,6 +11,7 @@ runs through the target, since elsewhere there is nothing to see.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -20,9 +21,9 @@ from numpy.typing import NDArray
 
 from twoslice.annotation.choice import CHOICES, choose_slices, wishes
 from twoslice.annotation.crossing import broken_lines
+from twoslice.annotation.moves import DIRECTIONS
 from twoslice.annotation.reading import annotation_at
 from twoslice.annotation.types import AnnotatedSlice, SparseAnnotation
-from twoslice.errors import AnnotationError
 from twoslice.io.dataset import Dataset
 from twoslice.planes import Plane
 
@@ -57,11 +58,24 @@ def moved(drawn: AnnotatedSlice, line_axis: int, move: str) -> AnnotatedSlice:
     return AnnotatedSlice(drawn.plane, drawn.index, mask)
 
 
-def in_one_file(first: AnnotatedSlice, last: AnnotatedSlice, shape: tuple[int, int, int]) -> bool:
-    """Write both into one label map, read them back, and say whether a fault is seen."""
+def expected(wrong: AnnotatedSlice, line_axis: int, move: str) -> re.Pattern[str]:
+    """What a message about this move should say."""
+    words = move.split()
+    across = 3 - wrong.plane.axis - line_axis
+    direction = DIRECTIONS[line_axis if "along" in words else across]
+    if words[0] == "shifted":
+        size = int(words[2])
+        return re.compile(f"off by [{max(size - 1, 1)}-{size + 1}] voxels? {direction}")
+    return re.compile("half a turn" if words[0] == "turned" else f"flipped {direction}")
+
+
+def in_one_file(
+    first: AnnotatedSlice, last: AnnotatedSlice, shape: tuple[int, int, int]
+) -> list[str]:
+    """Write both into one label map, read them back, and give the faults that are seen."""
     labels = SparseAnnotation(shape, (first, last)).label_map(elsewhere=255)
     slots = [(first.plane, first.index), (last.plane, last.index)]
-    return bool(broken_lines(annotation_at(labels, slots)))
+    return broken_lines(annotation_at(labels, slots))
 
 
 def scans(name: str) -> Iterator[tuple[NDArray[np.uint8], int]]:
@@ -79,45 +93,32 @@ def scans(name: str) -> Iterator[tuple[NDArray[np.uint8], int]]:
 def measure(name: str) -> None:
     """Print the rates of one dataset."""
     sound = blamed = 0
-    found: dict[str, list[bool]] = {move: [] for move in MOVES}
-    visible: dict[str, list[bool]] = {move: [] for move in MOVES}
+    seen: dict[str, list[list[str]]] = {move: [] for move in MOVES}
+    named: dict[str, list[bool]] = {move: [] for move in MOVES}
     for labels, classes in scans(name):
-        shape = labels.shape
         for choice, planes in product(CHOICES, PAIRS):
             wanted = wishes("orthogonal", planes)
-            try:
-                slots = choose_slices(labels, classes=classes, wanted=wanted, choice=choice)
-            except AnnotationError:
-                continue
+            slots = choose_slices(labels, classes=classes, wanted=wanted, choice=choice)
             one, other = annotation_at(labels, slots).slices
             sound += 1
-            blamed += in_one_file(one, other, shape)
+            blamed += bool(in_one_file(one, other, labels.shape))
             if choice != "middle" or planes != PAIRS[0]:
                 continue
             line_axis = 3 - one.plane.axis - other.plane.axis
-            crossed = bool(_line(labels, one, other).any())
             for move, (wrong, right) in product(MOVES, ((one, other), (other, one))):
                 bad = moved(wrong, line_axis, move)
                 for order in ((bad, right), (right, bad)):
-                    seen = in_one_file(*order, shape)
-                    found[move].append(seen)
-                    if crossed:
-                        visible[move].append(seen)
+                    faults = in_one_file(*order, labels.shape)
+                    seen[move].append(faults)
+                    cause = expected(wrong, line_axis, move)
+                    named[move] += [bool(cause.search(fault)) for fault in faults]
     print(f"{name}: {blamed} false alarms on {sound} sound pairs of slices")
     for move in MOVES:
+        found = np.mean([bool(faults) for faults in seen[move]])
         print(
-            f"  {move:26s} found {np.mean(found[move]):4.0%} of {len(found[move])}, "
-            f"{np.mean(visible[move]):4.0%} where the line meets the target"
+            f"  {move:22s} found {found:4.0%} of {len(seen[move])}, "
+            f"called so {np.mean(named[move]):4.0%} of those"
         )
-
-
-def _line(
-    labels: NDArray[np.uint8], one: AnnotatedSlice, other: AnnotatedSlice
-) -> NDArray[np.uint8]:
-    """The labels on the line where two slices cross."""
-    where: list[int | slice] = [slice(None)] * 3
-    where[one.plane.axis], where[other.plane.axis] = one.index, other.index
-    return labels[tuple(where)]
 
 
 if __name__ == "__main__":

@@ -92,30 +92,35 @@ def _refuse_disagreement(one: AnnotatedSlice, other: AnnotatedSlice) -> None:
 
 
 def _broken_line(crossing: Crossing) -> str | None:
-    for seen, other in (
-        (crossing.first, crossing.second),
-        (crossing.second, crossing.first),
-    ):
+    sides = (crossing.first, crossing.second)
+    for seen, other in (sides, sides[::-1]):
         if not 0 < seen.at < len(seen.rows) - 1:
             continue
-        before, line, after = seen.rows[seen.at - 1 : seen.at + 2]
-        marks = jumps(before, line, after)
+        marks = jumps(*seen.rows[seen.at - 1 : seen.at + 2])
         count = int(marks.sum())
-        usual, change = _roughness(seen)
-        if count < max(FEWEST_JUMPS, usual + OVER_ROUGHNESS, change):
-            continue
-        best = _likeliest(crossing, _jumps_left(seen, other))
-        if best.jumps == 0 or (count > FEWEST_JUMPS and best.jumps <= EXPLAINED * count):
-            cause = best.cause
-        elif count >= max(UNEXPLAINED_JUMPS, 2 * (usual + OVER_ROUGHNESS), 2 * change):
-            cause = "one of them may belong to another case"
-        else:
-            continue
-        return (
-            f"the outline on {seen} breaks at {count} voxel(s), RAS {crossing.voxels(marks)}, of "
-            f"the line where it crosses {other}: {cause}. Look at both slices in a viewer and "
-            f"redraw the one that is wrong."
-        )
+        cause = _cause(crossing, seen, other, count)
+        if cause is not None:
+            return (
+                f"the outline on {seen} breaks at {count} voxel(s), RAS {crossing.voxels(marks)}, "
+                f"of the line where it crosses {other}: {cause}. Look at both slices in a viewer "
+                f"and redraw the one that is wrong."
+            )
+    return None
+
+
+def _cause(crossing: Crossing, seen: Side, other: Side, count: int) -> str | None:
+    """Why the line jumps on `count` voxels of a slice; None if the slice is as rough elsewhere."""
+    usual, change = _roughness(seen)
+    if count < max(FEWEST_JUMPS, usual + OVER_ROUGHNESS, change / 2):
+        return None
+    best = _likeliest(crossing, _jumps_left(seen, other))
+    plain = count >= change
+    if best.jumps == 0 and (plain or count >= 2 * FEWEST_JUMPS):
+        return best.cause
+    if plain and count > FEWEST_JUMPS and best.jumps <= EXPLAINED * count:
+        return best.cause
+    if count >= max(UNEXPLAINED_JUMPS, 2 * (usual + OVER_ROUGHNESS), 2 * change):
+        return "one of them may belong to another case"
     return None
 
 
