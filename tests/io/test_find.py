@@ -60,6 +60,12 @@ def test_dicom_folders_and_a_folder_of_them(tmp_path: Path) -> None:
     assert sorted(cases(tmp_path)) == ["Anna_SE1", "Ben_SE1"]
 
 
+def test_a_disk_with_its_table_of_contents_is_walked(tmp_path: Path) -> None:
+    write_series(tmp_path / "DICOM" / "ST1" / "SE1", blocks((4, 4, 4)))
+    (tmp_path / "DICOMDIR").write_bytes(bytes(128) + b"DICM" + bytes(100))
+    assert sorted(cases(tmp_path)) == ["DICOM_ST1_SE1"]
+
+
 def test_h5_files_are_named_by_their_folders(tmp_path: Path) -> None:
     for case in ("06SR", "0RZD"):
         (tmp_path / case).mkdir()

@@ -66,18 +66,29 @@ def test_spacing_follows_the_axes_to_ras() -> None:
     assert grid.ras.spacing == tuple(np.abs(grid.affine[:3, :3]).sum(axis=1))
 
 
-def test_grids_a_hair_apart_are_the_same_and_a_voxel_apart_are_not() -> None:
-    affine = affine_of(AXES[0], (1, 1, 1), (0, 0, 0))
+@pytest.mark.parametrize("shift", [0.0, 0.1, 0.2])
+def test_grids_a_fraction_of_a_voxel_apart_are_the_same(shift: float) -> None:
+    affine = affine_of(AXES[0], (2, 1, 3), (0, 0, 0))
     moved = affine.copy()
-    moved[0, 3] += 1e-4
+    moved[0, 3] += shift
     assert Grid((3, 4, 5), affine).same_as(Grid((3, 4, 5), moved))
-    moved[0, 3] += 1
-    assert not Grid((3, 4, 5), affine).same_as(Grid((3, 4, 5), moved))
-    assert not Grid((3, 4, 5), affine).same_as(Grid((3, 4, 6), affine))
+    assert Grid((3, 4, 5), affine).same_as(Grid((3, 4, 5), moved), tolerance_mm=0) == (shift == 0)
+
+
+@pytest.mark.parametrize("shift", [0.5, 1.0, 40.0])
+def test_grids_half_a_voxel_apart_are_not_and_the_gap_is_told(shift: float) -> None:
+    affine = affine_of(AXES[0], (2, 1, 3), (0, 0, 0))
+    moved = affine.copy()
+    moved[1, 3] += shift
+    there, here = Grid((3, 4, 5), affine), Grid((3, 4, 5), moved)
+    assert not there.same_as(here)
+    assert f"corners up to {shift:g} mm apart" in here.against(there)
+    assert not there.same_as(Grid((3, 4, 6), affine))
 
 
 def test_a_small_turn_is_seen_at_the_far_corner() -> None:
     affine = affine_of(AXES[0], (1, 1, 1), (0, 0, 0))
     turned = affine.copy()
-    turned[1, 0] = 1e-4  # 0.05 mm at the far end of 500 voxels
+    turned[1, 0] = 2e-3  # a millimetre at the far end of 500 voxels
+    assert Grid((50, 4, 5), affine).same_as(Grid((50, 4, 5), turned))
     assert not Grid((500, 4, 5), affine).same_as(Grid((500, 4, 5), turned))

@@ -119,6 +119,13 @@ def test_labels_beside_the_scans_go_onto_the_scans_grid(tmp_path: Path) -> None:
     assert dataset.ignore is None, "every scan has its label: nothing is left to be drawn"
 
 
+def test_a_label_named_as_3d_slicer_names_it_is_found(tmp_path: Path) -> None:
+    scan(tmp_path / "scans" / "a.nrrd")
+    label(tmp_path / "labels" / "a.seg.nrrd")
+    dataset = import_scans([tmp_path / "scans"], tmp_path / "set", labels=[tmp_path / "labels"])
+    assert dataset.labeled == ("a",)
+
+
 def test_h5_labels_come_along_unless_left_out(tmp_path: Path) -> None:
     for case in ("06SR", "0RZD"):
         h5(tmp_path / "LA" / case / "mri_norm2.h5")

@@ -150,8 +150,8 @@ class Dataset:
         image = self.read_grid(name)
         if not labels.grid.same_as(image):
             raise AnnotationError(
-                f"{path}: lies on another grid ({labels.grid.describe()}) than its image "
-                f"({image.describe()}). Export the label on the image's own grid."
+                f"{path}: lies on another grid than its image ({labels.grid.against(image)}). "
+                f"Export the label on the image's own grid."
             )
         known = {*self.labels.values()} | ({self.ignore} if self.ignore is not None else set())
         strange = sorted(set(np.unique(labels.data).tolist()) - known)

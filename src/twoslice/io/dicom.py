@@ -203,9 +203,9 @@ def _apart(places: Sequence[Place], name: str) -> float:
 
 def _files(folder: Path) -> list[Path]:
     try:
-        return sorted(
-            path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")
-        )
+        found = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+        # The table of contents of a DICOM disk is itself DICOM, but no image.
+        return [path for path in found if path.is_file() and path.name.upper() != "DICOMDIR"]
     except OSError as error:
         raise ScanError(f"{folder}: {error.strerror}. Make the folder readable.") from None
 

@@ -65,21 +65,37 @@ class Grid:
         """A RAS array brought back to this grid's own axis order (a view)."""
         return _reorient(array, ornt_transform(_RAS, self._to_ras))
 
-    def same_as(self, other: Grid, *, tolerance_mm: float = 1e-3) -> bool:
-        """Equal shapes, and no corner of the grid further than `tolerance_mm` apart."""
-        if self.shape != other.shape:
-            return False
-        corners = np.array(np.meshgrid(*[[0, side - 1] for side in self.shape])).reshape(3, -1)
-        homogeneous = np.vstack([corners, np.ones(corners.shape[1])])
-        gap = (self.affine - other.affine) @ homogeneous
-        return bool(np.linalg.norm(gap[:3], axis=0).max() <= tolerance_mm)
+    def same_as(self, other: Grid, *, tolerance_mm: float | None = None) -> bool:
+        """Equal shapes, and no corner of the grid further than `tolerance_mm` apart.
+
+        By default a quarter of the smallest voxel side: programs round an oblique qform to 3e-4
+        radians, a tenth of a voxel at the edge of a scan, and no two conventions about where a
+        voxel lies differ by less than half of one.
+        """
+        if tolerance_mm is None:
+            tolerance_mm = min(*self.spacing, *other.spacing) / 4
+        return self.shape == other.shape and self._apart(other) <= tolerance_mm
+
+    def against(self, other: Grid) -> str:
+        """How two grids differ, in words, for an error."""
+        text = f"{self.describe()}; expected {other.describe()}"
+        if self.shape == other.shape:
+            text += f": corners up to {self._apart(other):.3g} mm apart"
+        return text
 
     def describe(self) -> str:
-        """Shape, orientation and spacing in words, for an error that compares two grids."""
+        """Shape, orientation, spacing and origin in words."""
         sides = "×".join(map(str, self.shape))
         spacing = "×".join(f"{side:.4g}" for side in self.spacing)
         origin = ", ".join(f"{place:.4g}" for place in self.affine[:3, 3])
         return f"{sides} voxels, {self.orientation}, {spacing} mm, origin {origin}"
+
+    def _apart(self, other: Grid) -> float:
+        """The distance in mm between the corners of two grids of one shape, at most."""
+        corners = np.array(np.meshgrid(*[[0, side - 1] for side in self.shape])).reshape(3, -1)
+        homogeneous = np.vstack([corners, np.ones(corners.shape[1])])
+        gap = (self.affine - other.affine) @ homogeneous
+        return float(np.linalg.norm(gap[:3], axis=0).max())
 
     @cached_property
     def _to_ras(self) -> NDArray[np.float64]:

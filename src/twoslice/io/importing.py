@@ -131,8 +131,9 @@ def _write_case(folder: Path, each: _Import) -> dict[int, Path]:
     # The axis order may differ (some tools turn it): what counts is where each voxel lies.
     if not labels.grid.ras.same_as(volume.grid.ras):
         raise AnnotationError(
-            f"{each.label}: lies on another grid ({labels.grid.describe()}) than its image "
-            f"({volume.grid.describe()}). Export the label on the image's own grid."
+            f"{each.label}: lies on another grid than its image "
+            f"({labels.grid.ras.against(volume.grid.ras)}, in RAS order). "
+            f"Export the label on the image's own grid."
         )
     write_labels(folder / f"labels{each.part}" / f"{case}{ENDING}", labels.data, volume.grid)
     return {int(value): each.label for value in np.unique(labels.data)}

@@ -88,4 +88,5 @@ def _by_case(files: Sequence[Path]) -> dict[str, Path]:
 
 
 def _case_of(path: Path) -> str:
-    return safe_name(stem_of(path))
+    """The case that a label file is named as; 3D Slicer puts `.seg` before the ending."""
+    return safe_name(stem_of(path).removesuffix(".seg"))

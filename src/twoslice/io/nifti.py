@@ -31,8 +31,10 @@ _GEOMETRY = (
     *("quatern_b", "quatern_c", "quatern_d", "qoffset_x", "qoffset_y", "qoffset_z"),
     *("srow_x", "srow_y", "srow_z"),
 )
-# Speed against size: level 1 halves a scan in a fifth of the time of level 9.
+# Measured: level 6 takes three to six times as long as level 1, and saves 4 % of an abdominal CT,
+# nothing of an int16 MRI and a fifth of a float MRI.
 _COMPRESSION = 1
+_QFORM_MM = 1e-3
 
 
 def read(path: Path) -> Stored:
@@ -145,7 +147,7 @@ def _state(header: Any, grid: Grid) -> None:
     """
     header.set_sform(grid.affine, code="scanner")
     header.set_qform(grid.affine, code="scanner", strip_shears=True)
-    if not Grid(grid.shape, header.get_qform()).same_as(grid):
+    if not Grid(grid.shape, header.get_qform()).same_as(grid, tolerance_mm=_QFORM_MM):
         header.set_qform(None)
         header["pixdim"][1:4] = grid.spacing
     header.set_xyzt_units("mm")

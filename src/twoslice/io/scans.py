@@ -85,9 +85,9 @@ def read_channels(
         volume = read_scan(path, series=series, spacing=spacing)
         if not volume.grid.same_as(first.grid):
             raise ScanError(
-                f"{path}: lies on another grid ({volume.grid.describe()}) than {paths[0].name} "
-                f"({first.grid.describe()}). Resample the channels of a case onto one grid, or "
-                f"rename them if they are scans of their own."
+                f"{path}: lies on another grid than {paths[0].name} "
+                f"({volume.grid.against(first.grid)}). Resample the channels of a case onto one "
+                f"grid, or rename them if they are scans of their own."
             )
         channels.append(volume.data)
     return Volume(np.concatenate(channels), first.grid)
