@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from twoslice.errors import SettingsError
 from twoslice.io.dataset import Dataset
 from twoslice.networks.build import NetworkPlan
 from twoslice.networks.padding import Triple
 from twoslice.settings import Settings
-from twoslice.training.recipes import find_recipe
+from twoslice.training.recipes import Recipe, find_recipe
 
 Spacing = tuple[float, float, float]
 Side = tuple[int, int, int]
@@ -52,6 +53,7 @@ def make_plan(dataset: Dataset, settings: Settings, *, gpu: bool = False) -> Pla
     budget = _GPU_VOXELS if gpu else _CPU_VOXELS
     free = fit_patch(shape, voxel, budget=budget)
     patch = settings.training.patch or recipe.patch or free
+    _refuse_tiny_patch(patch, recipe, settings)
     strides, kernels = choose_levels(voxel, patch)
     network = NetworkPlan(
         kind=recipe.network,
@@ -104,6 +106,16 @@ def choose_levels(
 
 def _triple(values: NDArray[np.int64]) -> Triple:
     return int(values[0]), int(values[1]), int(values[2])
+
+
+def _refuse_tiny_patch(patch: Side, recipe: Recipe, settings: Settings) -> None:
+    """Batch norm needs two values: the V-Net's lowest level must keep more than one voxel."""
+    voxels = int(np.prod([-(-side // 16) for side in patch]))
+    if recipe.network == "vnet" and voxels * settings.training.labeled_per_batch < 2:
+        raise SettingsError(
+            f"training.patch = {' × '.join(map(str, patch))} is too small for the V-Net, which "
+            f"halves it four times. Make one side at least 17, or use training.recipe=modern."
+        )
 
 
 def _some(names: Sequence[str]) -> list[str]:
