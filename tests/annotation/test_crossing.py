@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,11 +12,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from annotation.strategies import annotations, equal, layout
+from twoslice.annotation.choice import choose_slices, wishes
 from twoslice.annotation.crossing import broken_lines, merge_annotations
 from twoslice.annotation.moves import Side, crossings, moves
 from twoslice.annotation.reading import annotation_at
 from twoslice.annotation.types import AnnotatedSlice, SparseAnnotation
 from twoslice.errors import AnnotationError
+from twoslice.io.dataset import Dataset
+from twoslice.io.grid import Shape
 from twoslice.planes import Plane
 
 AXIAL, CORONAL, SAGITTAL = Plane.AXIAL, Plane.CORONAL, Plane.SAGITTAL
@@ -33,9 +37,11 @@ def organ(tilt: float = 0.35) -> NDArray[np.uint8]:
 MIDDLE = {SAGITTAL: 13, CORONAL: 13, AXIAL: 11}
 
 
-def in_one_file(first: AnnotatedSlice, last: AnnotatedSlice) -> SparseAnnotation:
+def in_one_file(
+    first: AnnotatedSlice, last: AnnotatedSlice, shape: Shape = SHAPE
+) -> SparseAnnotation:
     """Two slices written into one label map, one after the other, and read back."""
-    labels = SparseAnnotation(SHAPE, (first, last)).label_map(elsewhere=255)
+    labels = SparseAnnotation(shape, (first, last)).label_map(elsewhere=255)
     return annotation_at(labels, [(first.plane, first.index), (last.plane, last.index)])
 
 
@@ -197,3 +203,24 @@ def test_two_drawings_of_one_slice_and_two_shapes_are_refused() -> None:
         merge_annotations(*apart(one, changed(one, one.mask.T.copy().reshape(one.mask.shape))))
     with pytest.raises(AnnotationError, match="own grid"):
         merge_annotations(SparseAnnotation(SHAPE, ()), SparseAnnotation((4, 4, 4), ()))
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["LA_half", "Hippocampus", "BTCV_ct"])
+def test_slices_of_real_scans_pass_and_flipped_ones_mostly_do_not(
+    real_data: Path, name: str
+) -> None:
+    dataset = Dataset.open(real_data / name)
+    blamed = found = 0
+    cases = list(dataset.cases)[:10]
+    for case in cases:
+        labels = dataset.read_labels(case).data
+        wanted = wishes("orthogonal", (AXIAL, CORONAL))
+        slots = choose_slices(labels, classes=dataset.classes, wanted=wanted)
+        axial, coronal = annotation_at(labels, slots).slices
+        shape = (labels.shape[0], labels.shape[1], labels.shape[2])
+        flipped = changed(axial, axial.mask[::-1])
+        blamed += bool(broken_lines(in_one_file(axial, coronal, shape)))
+        found += bool(broken_lines(in_one_file(coronal, flipped, shape)))
+    assert blamed == 0
+    assert found >= 0.6 * len(cases)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
 import nibabel as nib
 import numpy as np
 import pytest
+import SimpleITK
 from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
 
@@ -15,7 +17,7 @@ from annotation.strategies import affines, equal, layout, two_balls, write_dense
 from twoslice.annotation.choice import CHOICES, SCHEMES, Choice, Scheme
 from twoslice.annotation.reading import annotation_at, read_annotation
 from twoslice.annotation.simulate import simulate
-from twoslice.errors import AnnotationError, SettingsError
+from twoslice.errors import AnnotationError, OutputError, SettingsError
 from twoslice.io.dataset import Dataset
 from twoslice.planes import Plane
 
@@ -201,3 +203,39 @@ def test_a_case_without_a_dense_label_stays_unlabelled(tmp_path: Path) -> None:
     root = write_dense(tmp_path / "dense", {"a": None, "b": two_balls()})
     sparse = simulate(Dataset.open(root), tmp_path / "out", labeled=1)
     assert (sparse.labeled, sparse.unlabeled) == (("b",), ("a",))
+
+
+@pytest.mark.parametrize("ending", [".nii", ".nrrd", ".mha"])
+def test_a_dataset_in_another_format_keeps_it(tmp_path: Path, ending: str) -> None:
+    root = tmp_path / "dense"
+    write_dense(root, {"a": two_balls(), "b": two_balls()})
+    for path in sorted(root.glob("*/*.nii.gz")):
+        renamed = path.with_name(path.name.removesuffix(".nii.gz") + ending)
+        SimpleITK.WriteImage(SimpleITK.ReadImage(str(path)), str(renamed))
+        path.unlink()
+    described = json.loads((root / "dataset.json").read_text())
+    (root / "dataset.json").write_text(json.dumps(described | {"file_ending": ending}))
+    dense = Dataset.open(root)
+    sparse = simulate(dense, tmp_path / "out", labeled=1)
+    assert sparse.file_ending == ending
+    (image,) = sparse.cases["a"].images
+    assert image.read_bytes() == dense.cases["a"].images[0].read_bytes()
+    annotation = read_annotation(sparse, "a")
+    assert equal(annotation, annotation_at(dense.read_labels("a").data, layout(annotation)))
+    written = SimpleITK.ReadImage(str(tmp_path / "out" / "labelsTr" / f"a{ending}"))
+    assert written.GetDirection() == SimpleITK.ReadImage(str(image)).GetDirection()
+    assert np.array_equal(stored(tmp_path / "out" / "dense" / "b.nii.gz"), two_balls())
+
+
+def test_nothing_is_left_when_a_copy_fails_half_way(
+    dense: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: Path, target: Path) -> None:
+        if "b_0000" in str(target):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        target.write_bytes(Path(source).read_bytes())
+
+    monkeypatch.setattr("shutil.copyfile", full)
+    with pytest.raises(OutputError, match="disk is full"):
+        simulate(dense, tmp_path / "out", labeled=1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dense"]
