@@ -166,7 +166,13 @@ def simulate(
 
 
 @app.command()
-def check(dataset: DatasetFolder) -> None:
+def check(
+    dataset: DatasetFolder,
+    settings: Annotated[Path | None, typer.Option(help="A YAML file of settings.")] = None,
+    assign: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change one setting.")
+    ] = None,
+) -> None:
     """Check scans, labels and drawn slices: a line a fault.
 
     Geometry, label values, and the line where the slices of a scan cross. Exit 2 if anything is
@@ -174,8 +180,12 @@ def check(dataset: DatasetFolder) -> None:
     """
     from twoslice.annotation.check import check_dataset
     from twoslice.io.dataset import Dataset
+    from twoslice.settings import load_settings
 
-    faults = check_dataset(dataset, progress=for_stderr())
+    wanted = load_settings(file=settings, assignments=assign or ()).annotation
+    # Unless a scheme is asked for, the one that simulate wrote down counts.
+    scheme = wanted.scheme if "scheme" in wanted.model_fields_set else None
+    faults = check_dataset(dataset, scheme=scheme, progress=for_stderr())
     for fault in faults:
         line = f"case {fault.case}: {fault.message}" if fault.case else fault.message
         typer.echo(f"error: {line}", err=True)
