@@ -136,6 +136,9 @@ def simulate(
     cases: Annotated[
         str | None, typer.Option(help="Keep only these cases; the first ones are labelled.")
     ] = None,
+    choose: Annotated[
+        Literal["first", "random"], typer.Option(help="Which cases keep slices.")
+    ] = "first",
     seed: Seed = 0,
 ) -> None:
     """Keep a few slices of a dense dataset, hide the rest.
@@ -155,6 +158,7 @@ def simulate(
         choice=choice,
         labels=_words(labels),
         cases=_words(cases),
+        choose=choose,
         seed=seed,
         progress=for_stderr(),
     )
