@@ -194,6 +194,16 @@ def test_a_decathlon_folder_is_understood(tmp_path: Path) -> None:
     assert (dataset.channel_names, dataset.labeled) == (("MRI",), ("la_003",))
 
 
+def test_ignore_may_be_the_last_name(tmp_path: Path) -> None:
+    source = scan(tmp_path / "a.nii.gz")
+    drawn = label(tmp_path / "labels" / "a.nii.gz", top=3)
+    names = ["organ", "ignore"]
+    dataset = import_scans([source], tmp_path / "set", labels=[drawn], label_names=names)
+    assert (dataset.class_names, dataset.ignore) == (("background", "organ"), 2)
+    with pytest.raises(SettingsError, match="at most as the last one"):
+        import_scans([source], tmp_path / "other", label_names=["ignore", "organ"])
+
+
 def test_one_scan_of_a_dataset_named_alone_brings_no_label(tmp_path: Path) -> None:
     source = scan(tmp_path / "old" / "imagesTr" / "a_0000.nii.gz")
     label(tmp_path / "old" / "labelsTr" / "a.nii.gz")

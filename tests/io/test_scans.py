@@ -213,6 +213,11 @@ def test_images_are_written_as_float32_and_int16_stays(tmp_path: Path) -> None:
     assert nib.load(tmp_path / "b.nii.gz").get_data_dtype() == np.int16
 
 
+def test_a_mask_of_true_and_false_is_written_as_1_and_0(tmp_path: Path) -> None:
+    write_labels(tmp_path / "a.nii.gz", blocks(SHAPE, top=2) == 1, Grid(SHAPE, np.eye(4)))
+    np.testing.assert_array_equal(read_label_map(tmp_path / "a.nii.gz").data, blocks(SHAPE, top=2))
+
+
 def test_a_written_file_has_the_permissions_of_any_other(tmp_path: Path) -> None:
     write_labels(tmp_path / "a.nii.gz", np.zeros(SHAPE, np.uint8), Grid(SHAPE, AFFINE))
     (tmp_path / "b").touch()

@@ -67,8 +67,8 @@ def import_scans(
     """Make the dataset folder `out` from files and folders of scans.
 
     `labels` are label files named as the cases, or folders of them; `with_labels=False` leaves all
-    labels out. `label_names` name the values 1, 2, …; `series` chooses among DICOM series;
-    `spacing` (mm) is for .h5 files, which have none.
+    labels out. `label_names` name the values 1, 2, … (the last may be `ignore`);
+    `series` chooses among DICOM series; `spacing` (mm) is for .h5 files, which have none.
     """
     scans = find_scans(sources)
     _refuse_useless_options(scans, series, spacing)

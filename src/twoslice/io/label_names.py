@@ -37,7 +37,7 @@ def label_names_for(
     """
     known = _of_sources(sources)
     if wanted is not None:
-        labels, ignore = _numbered(wanted), None
+        labels, ignore = _wanted(wanted)
         channels = known.channels if known else ()
     elif known is not None:
         labels, ignore, channels = dict(known.labels), known.ignore, known.channels
@@ -55,11 +55,18 @@ def label_names_for(
     return LabelNames(labels, ignore, channels)
 
 
+def _wanted(names: Sequence[str]) -> tuple[dict[str, int], int | None]:
+    """The user's names; `ignore` as the last one is the value of what nobody drew."""
+    if names and names[-1] == IGNORE:
+        return _numbered(names[:-1]), len(names)
+    return _numbered(names), None
+
+
 def _numbered(names: Sequence[str]) -> dict[str, int]:
     if not names or len({BACKGROUND, IGNORE, *names}) != len(names) + 2:
         raise SettingsError(
             f"--names {','.join(names)}: expected a name of its own for each label from 1 on, "
-            f"without '{BACKGROUND}' and '{IGNORE}', which are always there."
+            f"without '{BACKGROUND}', and '{IGNORE}' at most as the last one."
         )
     return {BACKGROUND: 0} | {name: value for value, name in enumerate(names, start=1)}
 
