@@ -34,8 +34,14 @@ class PropagationSettings(_Frozen):
     """From drawn slices to label views."""
 
     registrar: Literal["batched", "ants"] = "batched"
-    opening: int = Field(5, ge=1, description="side in voxels of the opening after each slice")
-    closing: int = Field(5, ge=1, description="side in voxels of the closing after each slice")
+    carry: Literal["filtered", "paper"] = Field(
+        "filtered", description="paper: threshold, opening and closing after each slice, no more"
+    )
+    constraint: bool = Field(True, description="other planes' drawn slices correct the way")
+    appearance: bool = Field(True, description="intensities of the drawn slices have a say")
+    cycle: bool = Field(True, description="register there and back, and keep the difference")
+    opening: int = Field(5, ge=1, description="greatest side in voxels of the opening")
+    closing: int = Field(5, ge=1, description="greatest side in voxels of the closing")
 
 
 class NetworkSettings(_Frozen):

@@ -1,0 +1,236 @@
+"""One scan: from its drawn slices to a label view a plane, the fused view and their quality."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from twoslice.annotation.types import SparseAnnotation
+from twoslice.errors import ScanError
+from twoslice.planes import Plane
+from twoslice.propagation.carry import Carrier, Walk, log_odds, one_hot
+from twoslice.propagation.fusion import Carried, classify, disagreement, fuse
+from twoslice.propagation.intensity import Appearance, normalize
+from twoslice.propagation.operators import resize
+from twoslice.propagation.quality import (
+    PAPER_DECAY,
+    Check,
+    Quality,
+    ViewQuality,
+    agreement,
+    expected_dice,
+    judge,
+)
+from twoslice.propagation.registrars import REGISTRARS, Registrar
+from twoslice.propagation.stacks import Stack, crossings, cut, radii, refuse_unusable
+from twoslice.propagation.threads import single_threaded, workers
+from twoslice.propagation.views import FUSED, LabelView, distance_map, mix
+from twoslice.settings import PropagationSettings
+
+CYCLE_UNIT = 0.1
+"""Cycle errors are kept in tenths of a pixel, as whole numbers up to 255."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, eq=False)
+class Propagated:
+    """What propagation made of one scan, all (I, J, K) in RAS.
+
+    `cycle` has one map a plane, in tenths of a pixel; `disagreement` is in percent, and None
+    where a single plane was drawn.
+    """
+
+    views: dict[str, LabelView]
+    quality: Quality
+    cycle: dict[str, NDArray[np.uint8]]
+    disagreement: NDArray[np.uint8] | None
+
+
+def propagate_scan(
+    image: NDArray[np.float32],
+    annotation: SparseAnnotation,
+    *,
+    classes: int,
+    spacing: tuple[float, float, float],
+    settings: PropagationSettings,
+    registrar: Registrar | None = None,
+) -> Propagated:
+    """Carry the drawn slices of one RAS scan (C, I, J, K) through it, and judge the result."""
+    refuse_unusable(annotation, classes)
+    if image.shape[1:] != annotation.shape:
+        raise ScanError(
+            f"the image has {image.shape[1:]} voxels but was drawn on as {annotation.shape}. Draw "
+            f"on the scan's own grid."
+        )
+    chosen = registrar or REGISTRARS[settings.registrar]()
+    with single_threaded():
+        scan = _Scan(torch.from_numpy(normalize(image)), annotation, classes, settings)
+        return _Work(scan, spacing, chosen).run()
+
+
+@dataclass(frozen=True, eq=False)
+class _Scan:
+    """A normalized scan and what was drawn on it."""
+
+    image: Tensor
+    annotation: SparseAnnotation
+    classes: int
+    settings: PropagationSettings
+
+    def stack(self, plane: Plane) -> Stack:
+        return Stack.of(plane, self.image, self.annotation)
+
+    def appearance(self, annotation: SparseAnnotation) -> Appearance | None:
+        """How the classes look on the slices of `annotation`."""
+        if not self.settings.appearance:
+            return None
+        drawn = [
+            (self.image[(slice(None), *each.plane.slice(each.index))], torch.from_numpy(each.mask))
+            for each in annotation.slices
+        ]
+        return Appearance.seen_on(drawn, self.classes)
+
+    def carrier(self, plane: Plane, *, alone: bool) -> Carrier:
+        """What carries a plane; `alone`, it knows nothing of the other planes' drawn slices."""
+        own = SparseAnnotation(self.annotation.shape, self.annotation.in_plane(plane))
+        known = own if alone else self.annotation
+        constrained = self.settings.constraint and not alone
+        return Carrier(
+            classes=self.classes,
+            radii=radii(known.slices, self.classes),
+            opening=self.settings.opening,
+            closing=self.settings.closing,
+            filtered=self.settings.carry == "filtered",
+            appearance=self.appearance(known) if self.settings.carry == "filtered" else None,
+            crossings=crossings(self.stack(plane), known) if constrained else (),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """The steps of one scan, each over all of its planes."""
+
+    scan: _Scan
+    spacing: tuple[float, float, float]
+    registrar: Registrar
+
+    def run(self) -> Propagated:
+        planes = self.scan.annotation.planes
+        stacks = {plane: self.scan.stack(plane) for plane in planes}
+        walks = {plane: stack.register(self.registrar) for plane, stack in stacks.items()}
+        cycle = {
+            plane.value: self._cycle(stacks[plane], walks[plane])
+            for plane in planes
+            if self.scan.settings.cycle
+        }
+        checked = _at_once(lambda plane: self._check(stacks[plane], walks[plane]), planes)
+        checks = dict(zip(planes, checked, strict=True))
+        judged = {plane: judge(checks[plane], self.scan.classes) for plane in planes}
+        carried = _at_once(
+            lambda plane: self._carry(stacks[plane], walks[plane], judged[plane].decay), planes
+        )
+        views = self._views(carried, stacks[planes[0]])
+        quality = self._quality(judged, views)
+        apart = disagreement(carried[0], carried[1]) if len(carried) > 1 else None
+        return Propagated(views, quality, cycle, apart)
+
+    def _carry(self, stack: Stack, walks: Sequence[Walk], decay: float | None) -> Carried:
+        """The plane's log odds everywhere, drawn slices of other planes used where they cross."""
+        carrier = self.scan.carrier(stack.plane, alone=False)
+        size = (len(stack.slices), self.scan.classes - 1, *stack.size)
+        odds = torch.zeros(size, dtype=torch.float16)
+
+        def put(source: int, target: int, found: Tensor) -> None:
+            odds[target] += (stack.share(source, target) * found).half()
+
+        carrier.run(walks, stack.masks, stack.slices, put)
+        for index, mask in stack.masks.items():
+            odds[index] = log_odds(one_hot(mask, self.scan.classes)[None])[0].half()
+        return Carried(stack.plane, odds, _away(stack), decay or PAPER_DECAY)
+
+    def _check(self, stack: Stack, walks: Sequence[Walk]) -> list[Check]:
+        """The plane carried alone, on the slices drawn in other planes."""
+        others = [d for d in self.scan.annotation.slices if d.plane != stack.plane]
+        if not others:
+            return []
+        carrier = self.scan.carrier(stack.plane, alone=True)
+        cuts = [(*cut(drawn, stack.plane), drawn.index) for drawn in others]
+        lines = [
+            np.zeros((self.scan.classes - 1, *truth.shape), np.float32) for _, truth, _ in cuts
+        ]
+
+        def put(source: int, target: int, found: Tensor) -> None:
+            share = stack.share(source, target)
+            for line, (axis, _, index) in zip(lines, cuts, strict=True):
+                line[:, target] += share * found.select(1 + axis, index).numpy()
+
+        carrier.run(walks, stack.masks, stack.slices, put)
+        away = _away(stack).numpy().astype(np.int64)
+        keep = away > 0  # the plane's own drawn slices are no guess
+        return [
+            Check(stack.plane, line[:, keep], truth[keep], away[keep])
+            for line, (_, truth, _) in zip(lines, cuts, strict=True)
+        ]
+
+    def _cycle(self, stack: Stack, walks: Sequence[Walk]) -> NDArray[np.uint8]:
+        error = stack.cycle_error(walks, self.registrar)
+        maps = np.empty((len(error), *stack.size), dtype=np.uint8)
+        for index, each in enumerate(error):
+            full = resize(each[None, None], stack.size)[0, 0]
+            maps[index] = (full / CYCLE_UNIT).round().clamp(0, 255).to(torch.uint8).numpy()
+        return np.ascontiguousarray(stack.plane.unstack(maps))
+
+    def _views(self, carried: Sequence[Carried], first: Stack) -> dict[str, LabelView]:
+        annotation = self.scan.annotation
+        slots = [(drawn.plane, drawn.index) for drawn in annotation.slices]
+        views = {}
+        for each in carried:
+            label = np.ascontiguousarray(each.plane.unstack(classify(each.odds).numpy()))
+            distance = distance_map(annotation.shape, slots, [each.plane])
+            views[each.plane.value] = LabelView(each.plane.value, mix(label, annotation), distance)
+        if len(carried) == 1:
+            only = views[carried[0].plane.value]
+            return views | {FUSED: LabelView(FUSED, only.label, only.distance)}
+        label = fuse(
+            carried,
+            first.slices,
+            appearance=self.scan.appearance(annotation),
+            radius=min(radii(annotation.slices, self.scan.classes)),
+            spacing=self.spacing,
+        )
+        distance = distance_map(annotation.shape, slots, annotation.planes)
+        return views | {FUSED: LabelView(FUSED, mix(label, annotation), distance)}
+
+    def _quality(self, judged: dict[Plane, ViewQuality], views: dict[str, LabelView]) -> Quality:
+        planes = list(judged)
+        same = None
+        if len(planes) > 1:
+            one, other = views[planes[0].value].label, views[planes[1].value].label
+            same = agreement(one, other, self.scan.classes)
+        return Quality(
+            views={plane.value: quality for plane, quality in judged.items()},
+            agreement=same,
+            expected=expected_dice(list(judged.values()), same),
+        )
+
+
+def _away(stack: Stack) -> Tensor:
+    """Slices to the nearest drawn one."""
+    place = torch.arange(len(stack.slices))
+    drawn = torch.tensor(sorted(stack.masks))
+    return (place[:, None] - drawn[None]).abs().amin(1)
+
+
+def _at_once(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """The work on every item, spread over the cores; results in the items' order."""
+    with ThreadPoolExecutor(workers()) as pool:
+        return list(pool.map(work, items))
