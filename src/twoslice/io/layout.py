@@ -38,6 +38,8 @@ def find_cases(
 ) -> dict[str, Case]:
     """The cases that dataset.json lists, and all others whose `CASE_0000` … lie in `images`."""
     cases = {name: _listed_case(root, name, entry) for name, entry in (listed or {}).items()}
+    # One listing, not a look for each case: a network disk answers thousands of looks slowly.
+    present = {path.name: path for path in list_folder(root / labels)}
     taken = {path.resolve() for case in cases.values() for path in case.images}
     for name, channels in _channels(root / images, ending).items():
         files = tuple(channels[index] for index in sorted(channels))
@@ -48,21 +50,21 @@ def find_cases(
                 f"{root / images}: case {name} has channels {sorted(channels)}, expected 0 to "
                 f"{len(channels) - 1}. Add the missing file or rename the others."
             )
-        label = root / labels / f"{name}{ending}"
-        cases[name] = Case(name, files, label if label.is_file() else None)
+        cases[name] = Case(name, files, present.get(f"{name}{ending}"))
     return {
-        name: replace(case, parts=_parts(root / labels, name, ending, cases))
+        name: replace(case, parts=_parts(present, name, ending, cases))
         for name, case in sorted(cases.items())
     }
 
 
-def _parts(folder: Path, name: str, ending: str, cases: Mapping[str, Case]) -> dict[Plane, Path]:
+def _parts(
+    present: Mapping[str, Path], name: str, ending: str, cases: Mapping[str, Case]
+) -> dict[Plane, Path]:
     """The label files of single planes, unless one is another case's own label."""
-    paths = {plane: folder / f"{name}_{plane}{ending}" for plane in Plane}
     return {
-        plane: path
-        for plane, path in paths.items()
-        if f"{name}_{plane}" not in cases and path.is_file()
+        plane: present[f"{name}_{plane}{ending}"]
+        for plane in Plane
+        if f"{name}_{plane}" not in cases and f"{name}_{plane}{ending}" in present
     }
 
 
