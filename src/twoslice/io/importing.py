@@ -71,10 +71,9 @@ def import_scans(
     `series` chooses among DICOM series; `spacing` (mm) is for .h5 files, which have none.
     """
     scans = find_scans(sources)
+    _refuse_other_channels(scans)
     _refuse_useless_options(scans, series, spacing)
-    channels = _channel_count(scans)
-    given = [labels] if isinstance(labels, Path) else list(labels or ())
-    wanted = LabelSources(given, datasets=sources, with_labels=with_labels)
+    wanted = LabelSources(labels, datasets=sources, with_labels=with_labels)
     imports = _plan(scans, wanted, series, spacing)
     with atomic.whole_folder(out) as folder:
         values: dict[int, Path] = {}
@@ -87,7 +86,7 @@ def import_scans(
         write_description(
             folder,
             name=name or out.resolve().name,
-            channel_names=_channel_names(imports, names, channel_names, channels),
+            channel_names=_channel_names(imports, names, channel_names),
             labels=names.labels,
             ignore=names.ignore,
             file_ending=ENDING,
@@ -164,7 +163,7 @@ def _refuse_useless_options(
         )
 
 
-def _channel_count(scans: Sequence[FoundScan]) -> int:
+def _refuse_other_channels(scans: Sequence[FoundScan]) -> None:
     first = scans[0]
     for scan in scans:
         if len(scan.paths) != len(first.paths):
@@ -172,16 +171,15 @@ def _channel_count(scans: Sequence[FoundScan]) -> int:
                 f"{scan.paths[0]}: case {scan.case} has {len(scan.paths)} channel(s), but "
                 f"{first.case} has {len(first.paths)}. Every case needs the same channels."
             )
-    return len(first.paths)
 
 
 def _channel_names(
     imports: Sequence[_Import],
     names: LabelNames,
     wanted: Sequence[str] | None,
-    count: int,
 ) -> tuple[str, ...]:
     """The user's names, the source dataset's, or what the files say of themselves."""
+    count = len(imports[0].scan.paths)
     if wanted is not None:
         if len(wanted) != count:
             raise SettingsError(

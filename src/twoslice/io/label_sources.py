@@ -22,8 +22,13 @@ class LabelSources:
     """
 
     def __init__(
-        self, given: Sequence[Path], *, datasets: Sequence[Path] = (), with_labels: bool = True
+        self,
+        given: Path | Sequence[Path] | None,
+        *,
+        datasets: Sequence[Path] = (),
+        with_labels: bool = True,
     ) -> None:
+        given = [given] if isinstance(given, Path) else list(given or ())
         self.datasets = {path.resolve() for path in datasets}
         self.with_labels = with_labels
         self.given = tuple(given)
