@@ -14,7 +14,8 @@ from typing import Annotated, Literal
 import typer
 
 from twoslice import __version__
-from twoslice.errors import SettingsError, TwosliceError
+from twoslice.console import align_rows, millimetres, words
+from twoslice.errors import TwosliceError
 from twoslice.progress import for_stderr
 
 app = typer.Typer(
@@ -28,6 +29,10 @@ app = typer.Typer(
 
 Seed = Annotated[int, typer.Option(min=0, help="Same seed, same result.")]
 DatasetFolder = Annotated[Path, typer.Argument(metavar="DATASET", help="A dataset folder.")]
+SettingsFile = Annotated[Path | None, typer.Option(help="A YAML file of settings.")]
+Assignments = Annotated[
+    list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change one setting.")
+]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that train made.")]
 
 
@@ -86,11 +91,15 @@ def import_command(
     ],
     out: Annotated[Path, typer.Option(help="The dataset folder to make.")],
     labels: Annotated[
-        Path | None, typer.Option(help="Folder of label files named as the cases.")
+        list[Path] | None, typer.Option(help="Label files named as the cases, or their folder.")
     ] = None,
+    no_labels: Annotated[
+        bool, typer.Option("--no-labels", help="Leave the labels of imported datasets out.")
+    ] = False,
     names: Annotated[
         str | None, typer.Option(help="Names of the labels 1, 2, …: 'liver,spleen'.")
     ] = None,
+    channels: Annotated[str | None, typer.Option(help="Names of the channels: 'T1,FLAIR'.")] = None,
     name: Annotated[str | None, typer.Option(help="The dataset's name.")] = None,
     series: Annotated[
         str | None, typer.Option(help="Which DICOM series, if a folder holds several.")
@@ -106,10 +115,12 @@ def import_command(
         sources,
         out,
         labels=labels,
-        label_names=_words(names),
+        with_labels=not no_labels,
+        label_names=words(names),
+        channel_names=words(channels),
         name=name,
         series=series,
-        spacing=_millimetres(spacing),
+        spacing=millimetres(spacing),
         progress=for_stderr(),
     )
     typer.echo(
@@ -153,11 +164,11 @@ def simulate(
         Dataset.open(dense),
         out,
         labeled=labeled,
-        planes=[Plane.parse(plane) for plane in _words(planes) or ()],
+        planes=[Plane.parse(plane) for plane in words(planes) or ()],
         scheme=scheme,
         choice=choice,
-        labels=_words(labels),
-        cases=_words(cases),
+        labels=words(labels),
+        cases=words(cases),
         choose=choose,
         seed=seed,
         progress=for_stderr(),
@@ -172,10 +183,8 @@ def simulate(
 @app.command()
 def check(
     dataset: DatasetFolder,
-    settings: Annotated[Path | None, typer.Option(help="A YAML file of settings.")] = None,
-    assign: Annotated[
-        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change one setting.")
-    ] = None,
+    settings: SettingsFile = None,
+    assign: Assignments = None,
 ) -> None:
     """Check scans, labels and drawn slices: a line a fault.
 
@@ -209,25 +218,31 @@ def propagate(
     registrar: Annotated[
         Literal["batched", "ants"] | None, typer.Option(help="What registers the slices.")
     ] = None,
-    settings: Annotated[Path | None, typer.Option(help="A YAML file of settings.")] = None,
-    assign: Annotated[
-        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change one setting.")
-    ] = None,
+    settings: SettingsFile = None,
+    assign: Assignments = None,
 ) -> None:
     """Carry the drawn slices through their scans.
 
     Makes a dense pseudo label a plane (a label view), with its quality, in DATASET/propagated.
     """
     from twoslice.io.dataset import Dataset
-    from twoslice.propagation.dataset import propagate_dataset, summary_table
+    from twoslice.propagation.dataset import (
+        PropagationPartialError,
+        propagate_dataset,
+        summary_table,
+    )
     from twoslice.settings import load_settings
 
     more = [f"propagation.registrar={registrar}"] if registrar else []
     loaded = load_settings(file=settings, assignments=[*(assign or ()), *more])
-    summary = propagate_dataset(
-        Dataset.open(dataset), settings=loaded.propagation, progress=for_stderr()
-    )
-    typer.echo(summary_table(summary))
+    try:
+        summary = propagate_dataset(
+            Dataset.open(dataset), settings=loaded.propagation, progress=for_stderr()
+        )
+    except PropagationPartialError as error:
+        typer.echo(align_rows(summary_table(error.summary)))
+        raise
+    typer.echo(align_rows(summary_table(summary)))
     typer.echo(f"{dataset / 'propagated'}: label views.\nNext: twoslice train {dataset} --out RUN")
 
 
@@ -237,10 +252,8 @@ def train(
     out: Annotated[Path, typer.Option(help="The run folder to make.")],
     method: Annotated[str | None, typer.Option(help="desco, supervised, …")] = None,
     preset: Annotated[str | None, typer.Option(help="A named set of settings.")] = None,
-    settings: Annotated[Path | None, typer.Option(help="A YAML file of settings.")] = None,
-    assign: Annotated[
-        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change one setting.")
-    ] = None,
+    settings: SettingsFile = None,
+    assign: Assignments = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
 ) -> None:
     """Train networks on a dataset and its label views."""
@@ -265,6 +278,9 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Write each label's probability too.")
     ] = False,
+    uncertainty: Annotated[
+        bool, typer.Option("--uncertainty", help="Write entropy and disagreement too.")
+    ] = False,
 ) -> None:
     """Segment scans with a trained run.
 
@@ -272,10 +288,18 @@ def predict(
     """
     from twoslice.inference.predict import predict as infer
 
-    infer(run, inputs, out, probabilities=probabilities, progress=for_stderr())
+    made = infer(
+        run,
+        inputs,
+        out,
+        probabilities=probabilities,
+        uncertainty=uncertainty,
+        progress=for_stderr(),
+    )
     typer.echo(
-        f"{out}: label maps.\nNext: twoslice report {run} --predictions {out}, or, with dense "
-        f"labels, twoslice evaluate {out} LABELS --out scores.json"
+        f"{out}: {len(made.predicted)} label maps, {len(made.already)} were there already.\n"
+        f"Next: twoslice report {run} --predictions {out}, or, with dense labels, "
+        f"twoslice evaluate {out} LABELS --out scores.json"
     )
 
 
@@ -300,8 +324,8 @@ def evaluate(
     evaluation = score(
         predictions,
         labels,
-        class_names=_words(names),
-        cases=_words(cases),
+        class_names=words(names),
+        cases=words(cases),
         tolerance_mm=tolerance,
         progress=for_stderr(),
     )
@@ -321,34 +345,20 @@ def report(
     ] = None,
     predictions: Annotated[Path | None, typer.Option(help="Label maps to show.")] = None,
     labels: Annotated[Path | None, typer.Option(help="Dense labels to score them with.")] = None,
+    scans: Annotated[
+        list[Path] | None, typer.Option(help="Predicted scans that are not in the dataset.")
+    ] = None,
 ) -> None:
     """Write one self-contained HTML page about a run."""
     from twoslice.report.page import write_report
 
     page = write_report(
-        run, out, dataset=dataset, predictions=predictions, labels=labels, progress=for_stderr()
+        run,
+        out,
+        dataset=dataset,
+        predictions=predictions,
+        labels=labels,
+        scans=scans or (),
+        progress=for_stderr(),
     )
     typer.echo(f"{page}: open it in a browser.")
-
-
-def _words(text: str | None) -> list[str] | None:
-    """`a,b` as its words; None stays None."""
-    if text is None:
-        return None
-    words = [word.strip() for word in text.split(",")]
-    if not all(words):
-        raise SettingsError(f"'{text}': expected names with commas between them, as in a,b.")
-    return words
-
-
-def _millimetres(text: str | None) -> tuple[float, float, float] | None:
-    """`0.6,0.6,1.2` as three positive numbers."""
-    if text is None:
-        return None
-    try:
-        i, j, k = (float(word) for word in text.split(","))
-    except ValueError:
-        i = j = k = 0.0
-    if not min(i, j, k) > 0:
-        raise SettingsError(f"--spacing {text}: expected three positive numbers, as in 0.6,0.6,1.2")
-    return i, j, k

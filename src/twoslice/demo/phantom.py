@@ -24,8 +24,8 @@ from twoslice.progress import Progress, Silent
 
 Field = NDArray[np.float64]
 LABELS = {"background": 0, "organ": 1, "gland": 2}
-SHAPE: Shape = (64, 64, 32)
-SPACING = (1.0, 1.0, 2.5)
+SHAPE: Shape = (48, 48, 24)
+EXTENT = (64.0, 64.0, 80.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,12 +86,12 @@ class _Body:
 
     def __init__(self, random: np.random.Generator, shape: Shape) -> None:
         self.random, self.shape = random, shape
-        extent = np.array(SHAPE) * SPACING
-        spacing = extent / shape
+        spacing = np.array(EXTENT) / shape
         self.spacing = (float(spacing[0]), float(spacing[1]), float(spacing[2]))
         # Where each voxel lies in the body's own, undeformed frame.
         straight = self._coordinates()
         self.at = self._posed(straight + self._displacement(length=12.0, size=3.0))
+        self.bent = self.at + np.stack([0.012 * self.at[2] ** 2, *np.zeros((2, *shape))])
         self.torso = _ellipsoid(straight, (0, 0, 0), (31, 28, 60))
         self._place_targets()
         self._place_neighbours()
@@ -100,13 +100,13 @@ class _Body:
         """Tissue after tissue painted over one another, then what the scanner adds."""
         image = np.full(self.shape, 0.05)
         tissues = (
-            (self.torso, 0.40, 0.03, 4.0),
-            (self.spine, 0.85, 0.05, 1.5),
-            (self.neighbour, 0.585, 0.02, 3.0),
+            (self.torso, 0.50, 0.03, 4.0),
+            (self.spine, 1.05, 0.05, 2.0),
+            (self.neighbour, 0.63, 0.02, 4.0),
             (self.pouch, 0.30, 0.03, 2.0),
-            (self.vessel, 0.80, 0.02, 3.0),
-            (self.organ, 0.63, 0.06, 1.0),
-            (self.gland, 0.84, 0.03, 1.0),
+            (self.vessel, 0.76, 0.02, 4.0),
+            (self.organ, 0.63, 0.10, 1.0),
+            (self.gland, 0.76, 0.10, 1.0),
         )
         for field, value, grain, length in tissues:
             inside = 1.0 / (1.0 + np.exp(-np.clip(field / 0.7, -30, 30)))
@@ -132,24 +132,31 @@ class _Body:
             _ellipsoid(self.at, jitter((-6, -9, -14), 1.5), jitter((8, 8, 13), 1.2)),
         )
         self.organ = _joined(lobes, smooth=1.5)
-        bent = self.at + np.stack([0.012 * self.at[2] ** 2, *np.zeros((2, *self.shape))])
-        self.gland = _ellipsoid(bent, jitter((9, -1, 2), 1.2), jitter((7.5, 7, 16), 0.8))
+        self.gland = _ellipsoid(self.bent, jitter((9, -1, 2), 1.2), jitter((7.5, 7, 16), 0.8))
 
     def _place_neighbours(self) -> None:
         """What resembles the targets and touches them, and two landmarks."""
         jitter = self._jitter
         self.neighbour = _joined(
             (
-                _ellipsoid(self.at, jitter((-10, 8, -26), 2.0), jitter((11, 10, 12), 1.5)),
-                _ellipsoid(self.at, jitter((14, 13, 12), 2.0), jitter((9, 8, 14), 1.5)),
+                _ellipsoid(self.at, jitter((-9, 3, -28), 2.0), jitter((12, 12, 14), 1.5)),
+                _ellipsoid(self.at, jitter((-9, 3, 32), 2.0), jitter((11, 11, 13), 1.5)),
+                _ellipsoid(self.at, jitter((15, 13, 10), 2.0), jitter((9, 9, 18), 1.5)),
             ),
             smooth=1.0,
         )
         wave = 3.0 * np.sin(self.at[2] / 11.0 + self.random.uniform(0, 6))
         across = self.at[:2] - np.array([18.0, -4.0])[:, None, None, None] + np.stack([wave, -wave])
-        self.vessel = 4.0 - np.hypot(*across)
+        self.vessel = _joined(
+            (
+                4.0 - np.hypot(*across),
+                _ellipsoid(self.bent, jitter((9, 0, 23), 1.2), jitter((6, 6, 12), 0.8)),
+                _ellipsoid(self.bent, jitter((9, 0, -19), 1.2), jitter((6, 6, 12), 0.8)),
+            ),
+            smooth=0.5,
+        )
         self.spine = _ellipsoid(self.at, (0, -22, 0), (7, 6, 200))
-        self.pouch = _ellipsoid(self.at, jitter((4, -4, 24), 2.0), jitter((10, 9, 8), 1.5))
+        self.pouch = _ellipsoid(self.at, jitter((8, -2, 27), 2.0), jitter((10, 9, 8), 1.5))
 
     def _coordinates(self) -> Field:
         """Millimetres from the grid's middle, (3, I, J, K)."""

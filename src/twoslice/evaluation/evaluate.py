@@ -80,12 +80,30 @@ def evaluate(
     ours, theirs = label_files(predictions), label_files(labels)
     chosen = _matched(ours, theirs, predictions, labels, cases)
     names, ignore = _names(class_names, (labels, predictions))
+    return evaluate_files(
+        {case: (ours[case], theirs[case]) for case in chosen},
+        class_names=names,
+        ignore=ignore,
+        tolerance_mm=tolerance_mm,
+        progress=progress,
+    )
+
+
+def evaluate_files(
+    pairs: Mapping[str, tuple[Path, Path]],
+    *,
+    class_names: Sequence[str] | None,
+    ignore: int | None = None,
+    tolerance_mm: float = TOLERANCE_MM,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Score each case's prediction file against its label file, wherever they lie."""
     rows: list[Row] = []
-    with (progress or Silent()).task("evaluate", len(chosen)) as task:
-        for case in chosen:
-            rows += _score(case, ours[case], theirs[case], names, ignore, tolerance_mm)
+    with (progress or Silent()).task("evaluate", len(pairs)) as task:
+        for case, (prediction, label) in pairs.items():
+            rows += _score(case, prediction, label, class_names, ignore, tolerance_mm)
             task.advance(note=case)
-    if names is None:
+    if class_names is None:
         rows = _complete(rows)
     return Evaluation(tuple(rows), summarise(rows, tolerance_mm=tolerance_mm))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from twoslice.console import align
 from twoslice.evaluation.evaluate import Evaluation
 
 # Heading, metric, factor, decimals. Overlaps are shown in percent, as papers show them.
@@ -27,18 +28,6 @@ def summary_table(evaluation: Evaluation) -> str:
         [name, *(_cell(group, *column[1:]) for column in COLUMNS)] for name, group in groups.items()
     ]
     return align(rows)
-
-
-def align(rows: list[list[str]]) -> str:
-    """Rows of text as lines: the first column to the left, the others to the right."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
 
 
 def _cell(group: dict[str, Any], metric: str, factor: float, decimals: int) -> str:
