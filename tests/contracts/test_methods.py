@@ -60,11 +60,6 @@ def build(method: str, *, classes: int = 3, kind: str = "unet", **sections: obje
     return METHODS[method](plan(classes, kind), settings_of(method, **sections))
 
 
-@pytest.fixture
-def straight(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twoslice.training.sources.read_planes", tiny.straight_views)
-
-
 @pytest.mark.parametrize("method", UNLABELED)
 def test_the_unlabelled_loss_reaches_every_trained_network(method: str) -> None:
     """With no label at all, what is left of the gradient comes from the unlabelled patches."""
@@ -123,7 +118,6 @@ def test_every_trained_network_gets_a_gradient(method: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.usefixtures("straight")
 def test_every_learning_rate_moves(method: str, recipe: str, tmp_path: Path) -> None:
     dataset = tiny.make_dataset(tmp_path / "data")
     settings = tiny.settings(method, recipe=recipe)
@@ -140,7 +134,6 @@ def test_every_learning_rate_moves(method: str, recipe: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.usefixtures("straight")
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     method: str, recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

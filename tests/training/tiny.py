@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoslice.annotation.reading import read_annotation
+from twoslice.io.atomic import write_json
 from twoslice.io.dataset import Dataset, write_description
 from twoslice.io.grid import Grid
 from twoslice.io.scans import write_image, write_labels
@@ -32,7 +33,7 @@ def scan(seed: int, *, noise: float = 0.1) -> tuple[NDArray[np.float32], NDArray
     return image.astype(np.float32), labels
 
 
-def make_dataset(root: Path, *, cases: int = 4, labeled: int = 2) -> Dataset:
+def make_dataset(root: Path, *, cases: int = 4, labeled: int = 2, views: bool = True) -> Dataset:
     """Write the dataset; the first `labeled` cases have the axial slice 7 and the coronal 9."""
     grid = Grid(SHAPE, np.diag([1.0, 1.0, 1.5, 1.0]))
     for index in range(cases):
@@ -43,30 +44,30 @@ def make_dataset(root: Path, *, cases: int = 4, labeled: int = 2) -> Dataset:
             sparse[:, :, 7], sparse[:, 9, :] = labels[:, :, 7], labels[:, 9, :]
             write_labels(root / "labelsTr" / f"tiny_{index}.nii.gz", sparse, grid)
     write_description(root, name="tiny", channel_names=("MR",), labels=LABELS, ignore=IGNORE)
-    return Dataset.open(root)
+    dataset = Dataset.open(root)
+    if views:
+        write_straight_views(dataset)
+    return dataset
 
 
-def straight_views(
-    dataset: Dataset, case: str
-) -> list[tuple[NDArray[np.uint8], NDArray[np.int16]]]:
+def write_straight_views(dataset: Dataset) -> None:
     """Label views without any registration: each drawn slice carried straight through the scan."""
-    annotation = read_annotation(dataset, case)
-    drawn, known = annotation.drawn(), annotation.label_map(elsewhere=0)
-    views = []
-    for source in (annotation.in_plane(plane)[0] for plane in annotation.planes):
-        axis = source.plane.axis
-        label = np.repeat(np.expand_dims(source.mask, axis), SHAPE[axis], axis)
-        steps = np.abs(np.arange(SHAPE[axis]) - source.index)
-        distance = np.broadcast_to(
-            np.expand_dims(steps, [other for other in range(3) if other != axis]), SHAPE
-        )
-        views.append(
-            (
+    for case in dataset.labeled:
+        annotation = read_annotation(dataset, case)
+        drawn, known = annotation.drawn(), annotation.label_map(elsewhere=0)
+        for source in annotation.slices:
+            axis = source.plane.axis
+            label = np.repeat(np.expand_dims(source.mask, axis), SHAPE[axis], axis)
+            write_labels(
+                dataset.root / "propagated" / f"{case}_{source.plane}.nii.gz",
                 np.where(drawn, known, label).astype(np.uint8),
-                np.where(drawn, 0, distance).astype(np.int16),
+                dataset.read_grid(case),
             )
-        )
-    return views
+        record = {
+            "slices": [{"plane": str(s.plane), "index": s.index} for s in annotation.slices],
+            "views": [str(plane) for plane in annotation.planes],
+        }
+        write_json(dataset.root / "propagated" / f"{case}.json", record)
 
 
 def settings(method: str = "desco", **training: Any) -> Settings:

@@ -29,6 +29,9 @@ class Augmentation:
     """Largest turn about each axis, in degrees."""
     scale: float = 0.0
     """Largest growth or shrinkage, as a share."""
+    overhang: float = 0.0
+    """How much of a patch's side may lie outside the scan: a patch as large as the scan would
+    else show the drawn slices in the same place each time, and only that place is learned."""
     turned_share: float = 0.0
     """How many of the patches are turned and scaled."""
     brightness: float = 0.0
@@ -118,6 +121,7 @@ def rich(*, flips: bool) -> Augmentation:
         flips=(flips, flips, flips),
         angle=15.0,
         scale=0.2,
+        overhang=0.25,
         turned_share=0.7,
         brightness=0.3,
         contrast=0.25,

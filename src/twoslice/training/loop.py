@@ -171,7 +171,7 @@ class Trainer:
         """Stop at once: a step with such a loss would spoil every weight."""
         if math.isfinite(float(losses.total.detach())):
             return
-        bad = [name for name, value in losses.terms.items() if not math.isfinite(float(value))]
+        bad = [name for name, value in losses.terms.items() if not value.isfinite()]
         good = f"{self.run.latest}" if self.run.has_checkpoint else "none was written yet"
         raise TrainingError(
             f"{self.run.folder}: the loss ({', '.join(bad)}) is not a number at step {self.step}, "

@@ -101,7 +101,9 @@ class PatchSource:
         if targets and rng.random() < self.foreground_share:
             voxels = targets[int(rng.integers(len(targets)))]
             middle = voxels[int(rng.integers(len(voxels)))].astype(float)
-        centre = _centre(rng, np.array(image.shape[1:]), extent(matrix, self.patch), middle)
+        size = extent(matrix, self.patch)
+        overhang = (self.augmentation.overhang * size).astype(np.float64)
+        centre = _centre(rng, np.array(image.shape[1:]), size, overhang, middle)
         pose = Pose(centre, matrix)
         return self.augmentation.intensity(rng, cut_image(image, pose, self.patch)), pose
 
@@ -110,21 +112,21 @@ def _centre(
     rng: np.random.Generator,
     sides: NDArray[np.int64],
     size: NDArray[np.int64],
+    overhang: NDArray[np.float64],
     middle: NDArray[np.float64] | None,
 ) -> NDArray[np.float64]:
-    """A centre that keeps the patch inside the scan where it fits, near `middle` if one is given:
-    the voxel falls anywhere in the middle half of the patch, never at its very rim.
+    """A centre that keeps the patch inside the scan, but for `overhang` voxels on each side; near
+    `middle` if one is given: that voxel then falls in the middle half of the patch.
     """
-    lowest = (size - 1) / 2
-    highest = np.maximum(sides - 1 - lowest, lowest)
+    half = (size - 1) / 2
+    lowest = np.minimum(half, (sides - 1) / 2) - overhang
+    highest = np.maximum(sides - 1 - half, (sides - 1) / 2) + overhang
     if middle is None:
         centre = rng.uniform(lowest, highest)
     else:
         centre = np.clip(middle + rng.uniform(-size / 4, size / 4), lowest, highest)
-    tight = sides < size
-    centre = np.where(tight, (sides - 1) / 2, centre)
     # Whole voxels: an unturned patch then starts exactly on one.
-    return np.floor(centre - lowest + 0.5) + lowest
+    return np.floor(centre - half + 0.5) + half
 
 
 def _join(

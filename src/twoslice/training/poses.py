@@ -63,7 +63,7 @@ def _copy(array: NDArray[Any], pose: Pose, patch: Shape, *, outside: int | None)
     turned = box.transpose(0, *(1 + source))
     mirrored = [1 + axis for axis in range(3) if pose.matrix[source[axis], axis] < 0]
     turned = np.flip(turned, mirrored) if mirrored else turned
-    return torch.from_numpy(np.ascontiguousarray(turned, dtype=np.float32))
+    return torch.from_numpy(np.array(turned, dtype=np.float32, order="C"))
 
 
 def _sample(

@@ -26,7 +26,8 @@ class Recipe:
     dropout: float
     filters: int
     filters_gpu: int
-    patch: tuple[int, int, int] | None
+    own_grid: bool
+    """Whether scans keep their own resolution, however large they are."""
     learning_rate: float
     rate: Callable[[float], float]
     """The learning rate's factor, from progress."""
@@ -53,7 +54,7 @@ RECIPES: dict[str, Recipe] = {
         dropout=0.5,
         filters=16,
         filters_gpu=16,
-        patch=None,
+        own_grid=True,
         learning_rate=0.01,
         rate=schedules.step_rate,
         optimizer=_sgd,
@@ -67,8 +68,8 @@ RECIPES: dict[str, Recipe] = {
         dropout=0.0,
         filters=8,
         filters_gpu=24,
-        patch=None,
-        learning_rate=2e-3,
+        own_grid=False,
+        learning_rate=4e-3,
         rate=schedules.poly_rate,
         optimizer=_adamw,
         augmentation="rich",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from twoslice.io.dataset import Dataset
 from twoslice.methods.base import Method
 from twoslice.objectives.weights import NEVER
 from twoslice.progress import Progress
+from twoslice.propagation.views import FOLDER, FUSED, read_views
 from twoslice.settings import Settings
 from twoslice.training.augment import Augmentation, quarter_turns, rich
 from twoslice.training.patches import LabeledScan, PatchSource, label_scan
@@ -36,7 +38,9 @@ def open_source(
 ) -> PatchSource:
     """Read the labels, prepare the scans into the cache, and put the patch source together."""
     training = settings.training
-    labeled = [read_labeled_scan(dataset, case, plan, method, settings) for case in _drawn(dataset)]
+    labeled = _alike(
+        [read_labeled_scan(dataset, case, plan, method, settings) for case in _drawn(dataset)]
+    )
     cache = image_cache(dataset, plan, folder)
     unlabeled: list[str] = []
     if method.learns_from_unlabeled(settings) and training.unlabeled_per_batch:
@@ -109,10 +113,19 @@ def read_drawn(dataset: Dataset, case: str) -> list[View]:
 
 def read_planes(dataset: Dataset, case: str) -> list[View]:
     """The label view of each drawn plane, as `twoslice propagate` left them."""
-    from twoslice.propagation.views import read_views
-
+    if not (dataset.root / FOLDER).is_dir():
+        raise DatasetError(
+            f"{dataset.root}: has no label views yet. Run 'twoslice propagate {dataset.root}' "
+            f"first, or train on the drawn slices alone with --set training.setting=sparse."
+        )
     views = read_views(dataset, case)
-    return [(view.label, view.distance) for view in views]
+    return [(view.label, view.distance) for name, view in views.items() if name != FUSED]
+
+
+def _alike(scans: list[LabeledScan]) -> list[LabeledScan]:
+    """As many views for every scan as the one with the fewest planes has: batches need that."""
+    fewest = min(len(scan.views) for scan in scans)
+    return [replace(scan, views=scan.views[:fewest]) for scan in scans]
 
 
 def _drawn(dataset: Dataset) -> tuple[str, ...]:

@@ -1,0 +1,189 @@
+"""The loop: a run folder, stops that say what next, and a tiny scan learned from two slices."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from training import tiny
+from twoslice.errors import AnnotationError, DatasetError, InputError, OutputError, TrainingError
+from twoslice.inference.volume import predict_volume
+from twoslice.io.dataset import Dataset
+from twoslice.methods.base import Losses
+from twoslice.progress import Silent
+from twoslice.settings import load_settings
+from twoslice.training import sources
+from twoslice.training.checkpoints import list_checkpoints, load_checkpoint
+from twoslice.training.loop import Trainer, train
+from twoslice.training.run import Run
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return tiny.make_dataset(tmp_path / "data")
+
+
+class Told(Silent):
+    """Remembers what was said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def test_a_run_folder_holds_settings_plan_curves_and_two_checkpoints(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    settings = tiny.settings(iterations=12, checkpoint_every=3)
+    told = Told()
+    run = train(dataset, tmp_path / "run", settings, progress=told)
+    assert load_settings(file=run.folder / "settings.yaml") == settings
+    assert told.lines == [run.plan.why]
+    assert [path.name for path in list_checkpoints(run.checkpoints)] == [
+        "step-000009",
+        "step-000012",
+    ]
+    rows = list(csv.DictReader((run.folder / "metrics.csv").read_text().splitlines()))
+    assert [row["step"] for row in rows] == ["10", "12"]
+    figures = {"loss", "supervised", "cross", "alpha", "trust", "mask_fraction", "dice_drawn"}
+    assert figures | {"learning_rate", "seconds"} <= set(rows[0])
+    events = EventAccumulator(str(run.folder)).Reload()
+    assert [event.step for event in events.Scalars("loss")] == [10, 12]
+    reopened = Run.open(tmp_path / "run")
+    assert reopened.plan == run.plan
+    assert reopened.data.class_names == ("background", "ball", "pebble")
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    def weights(name: str, seed: int) -> torch.Tensor:
+        run = train(dataset, tmp_path / name, tiny.settings(seed=seed, iterations=2))
+        return next(iter(load_checkpoint(run.latest).weights.values()))
+
+    assert torch.equal(weights("a", 0), weights("b", 0))
+    assert not torch.equal(weights("c", 1), weights("d", 0))
+
+
+def test_a_used_folder_is_refused_and_left_alone(dataset: Dataset, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("keep")
+    with pytest.raises(OutputError, match=r"already there.*--resume"):
+        train(dataset, tmp_path / "mine", tiny.settings())
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+
+
+def test_a_loss_that_is_no_number_stops_and_names_step_cases_and_checkpoint(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Trainer.train_step
+
+    def spoilt(self: Trainer) -> Losses:
+        if self.step == 3:
+            with torch.no_grad():
+                next(self.method.parameters()).fill_(float("nan"))
+        return step(self)
+
+    monkeypatch.setattr(Trainer, "train_step", spoilt)
+    with pytest.raises(TrainingError) as caught:
+        train(dataset, tmp_path / "run", tiny.settings())
+    said = str(caught.value)
+    assert "at step 3" in said
+    assert "tiny_" in said
+    assert str(tmp_path / "run" / "checkpoints" / "step-000002") in said
+    kept = load_checkpoint(Run.open(tmp_path / "run").latest)
+    assert kept.step == 2
+    assert all(torch.isfinite(value).all() for value in kept.weights.values())
+
+
+def test_ctrl_c_saves_a_whole_step_and_says_how_to_resume(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Trainer.train_step
+
+    def interrupted(self: Trainer) -> Losses:
+        if self.step == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(self)
+
+    monkeypatch.setattr(Trainer, "train_step", interrupted)
+    told = Told()
+    with pytest.raises(KeyboardInterrupt):
+        train(dataset, tmp_path / "run", tiny.settings(checkpoint_every=100), progress=told)
+    assert Run.open(tmp_path / "run").step == 3
+    assert "--resume" in told.lines[-1]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_without_label_views_the_line_says_to_propagate_first(tmp_path: Path) -> None:
+    bare = tiny.make_dataset(tmp_path / "data", views=False)
+    with pytest.raises(DatasetError, match=r"twoslice propagate .*data' first"):
+        train(bare, tmp_path / "run", tiny.settings())
+    train(bare, tmp_path / "sparse", tiny.settings("supervised", setting="sparse", iterations=1))
+
+
+def test_one_drawn_plane_is_refused_by_a_method_of_two_networks(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    for case in dataset.labeled:
+        record = dataset.root / "propagated" / f"{case}.json"
+        record.write_text('{"slices": [{"plane": "axial", "index": 7}], "views": ["axial"]}')
+    with pytest.raises(AnnotationError, match=r"case tiny_0.*one plane only.*second plane"):
+        train(dataset, tmp_path / "run", tiny.settings())
+    train(dataset, tmp_path / "one", tiny.settings("supervised", iterations=1))
+
+
+def test_training_by_the_clock_ends_by_the_clock(dataset: Dataset, tmp_path: Path) -> None:
+    run = train(dataset, tmp_path / "run", tiny.settings(minutes=0.02))
+    assert run.step >= 1
+    meta = load_checkpoint(run.latest).meta
+    assert meta["progress"] == 1.0
+    assert 1.2 <= meta["seconds"] < 12
+
+
+def test_a_damaged_checkpoint_is_named(dataset: Dataset, tmp_path: Path) -> None:
+    run = train(dataset, tmp_path / "run", tiny.settings(iterations=2))
+    (run.latest / "averaged.safetensors").write_bytes(b"no tensors here")
+    with pytest.raises(InputError, match=r"averaged.safetensors.*step-000002"):
+        run.load_method()
+    with pytest.raises(InputError, match="not a run folder"):
+        Run.open(tmp_path)
+
+
+def test_what_is_ignored_never_reaches_the_loss(tmp_path: Path) -> None:
+    """Two datasets that differ only where nothing was drawn train to the same weights."""
+    weights = []
+    for name, noise in (("one", 0), ("two", 1)):
+        made = tiny.make_dataset(tmp_path / name, views=False)
+        scans = [sources.read_drawn(made, case)[0] for case in made.labeled]
+        changed = [(np.where(d == 0, y, (y + noise) % 3).astype(np.uint8), d) for y, d in scans]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sources, "read_drawn", lambda _d, case, c=changed: [c[int(case[-1])]])
+            settings = tiny.settings("supervised", setting="sparse", iterations=3)
+            run = train(made, tmp_path / f"run {name}", settings)
+        weights.append(load_checkpoint(run.latest).weights)
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+@pytest.mark.slow
+def test_a_tiny_scan_is_learned_from_two_slices(tmp_path: Path) -> None:
+    made = tiny.make_dataset(tmp_path / "data", cases=2, labeled=1)
+    settings = tiny.settings(
+        iterations=60, patch=(20, 18, 14), checkpoint_every=60, setting="sparse"
+    )
+    run = train(made, tmp_path / "run", settings)
+    image, truth = made.read_image("tiny_0"), tiny.scan(0)[1]
+    labels, probabilities = predict_volume(run, image)
+    np.testing.assert_allclose(probabilities.sum(axis=0), 1.0, atol=1e-4)
+    for value in (1, 2):
+        p, y = labels == value, truth == value
+        assert 2 * (p & y).sum() / (p.sum() + y.sum()) > 0.8

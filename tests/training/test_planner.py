@@ -1,0 +1,121 @@
+"""The planner: patches within the budget, levels that follow the spacing, resampling if needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from training import tiny
+from twoslice.errors import SettingsError
+from twoslice.io.dataset import Dataset
+from twoslice.io.grid import Grid
+from twoslice.io.scans import write_image
+from twoslice.settings import load_settings
+from twoslice.training.planner import choose_levels, coarsen, fit_patch, make_plan
+
+side = st.integers(4, 600)
+
+
+@given(st.tuples(side, side, side), st.integers(20_000, 2_000_000))
+def test_a_patch_keeps_to_the_budget_and_to_multiples_of_eight(
+    shape: tuple[int, int, int], budget: int
+) -> None:
+    patch = fit_patch(shape, (1.0, 1.0, 2.0), budget=budget)
+    assert np.prod(patch) <= budget or max(patch) <= 16
+    for taken, side in zip(patch, shape, strict=True):
+        assert taken % 8 == 0
+        assert taken < side + 8
+
+
+def test_a_scan_within_the_budget_is_taken_whole() -> None:
+    assert fit_patch((35, 50, 36), (1, 1, 1), budget=100_000) == (40, 56, 40)
+
+
+def test_even_voxels_are_halved_evenly() -> None:
+    assert choose_levels((1, 1, 1), (64, 64, 64)) == (((2, 2, 2),) * 3, ((3, 3, 3),) * 4)
+    assert choose_levels((1, 1, 1), (128, 128, 128)) == (((2, 2, 2),) * 4, ((3, 3, 3),) * 5)
+
+
+def test_a_thick_axis_waits_until_the_others_have_caught_up() -> None:
+    strides, kernels = choose_levels((1.0, 1.0, 5.0), (64, 64, 16))
+    assert strides[:2] == ((2, 2, 1), (2, 2, 1))
+    assert kernels[:2] == ((3, 3, 1), (3, 3, 1))
+    assert strides[2] == (2, 2, 2)
+    assert kernels[2] == (3, 3, 3)
+
+
+@given(st.tuples(side, side, side), st.tuples(*[st.floats(0.3, 8)] * 3))
+def test_no_axis_is_halved_below_four_voxels(
+    patch: tuple[int, int, int], spacing: tuple[float, float, float]
+) -> None:
+    strides, kernels = choose_levels(spacing, patch)
+    assert len(kernels) == len(strides) + 1
+    product = np.prod([(1, 1, 1), *strides], axis=0)
+    for side, step in zip(patch, product, strict=True):
+        assert step == 1 or side / step >= 4
+
+
+def test_scans_of_one_spacing_keep_their_grid_and_the_plan_says_so(tmp_path: Path) -> None:
+    dataset = tiny.make_dataset(tmp_path / "data")
+    plan = make_plan(dataset, load_settings(preset="fast"))
+    assert plan.spacing is None
+    assert plan.voxel == (1.0, 1.0, 1.5)
+    assert "keep their own grid" in plan.why
+    assert plan.network.classes == 3
+
+
+def test_scans_of_several_spacings_are_brought_to_the_median(tmp_path: Path) -> None:
+    tiny.make_dataset(tmp_path / "data")
+    grid = Grid((8, 8, 8), np.diag([2.0, 2.0, 3.0, 1.0]))
+    write_image(tmp_path / "data" / "imagesTr" / "z_0000.nii.gz", np.zeros((8, 8, 8), "f4"), grid)
+    plan = make_plan(Dataset.open(tmp_path / "data"), load_settings(preset="fast"))
+    assert plan.spacing == (1.0, 1.0, 1.5)
+    assert "brought to the usual 1 × 1 × 1.5 mm" in plan.why
+
+
+def test_a_scan_of_many_patches_gets_coarser_voxels_its_finest_axes_first() -> None:
+    extents = np.array([64.0, 64.0, 80.0])
+    assert coarsen(extents, (1.0, 1.0, 2.5), budget=40_000) == pytest.approx(
+        (1.81, 1.81, 2.5), abs=0.01
+    )
+    assert coarsen(extents, (1.0, 1.0, 2.5), budget=70_000) == (1.0, 1.0, 2.5)
+
+
+@given(st.tuples(side, side, side), st.tuples(*[st.floats(0.3, 8)] * 3))
+def test_voxels_are_never_made_finer_nor_more_than_twice_as_coarse_as_the_finest(
+    shape: tuple[int, int, int], own: tuple[float, float, float]
+) -> None:
+    found = np.array(coarsen(np.array(shape) * own, own, budget=40_000))
+    assert (found >= np.array(own) - 1e-3).all()
+    assert (found <= np.maximum(own, 2 * min(own)) + 1e-3).all()
+
+
+def test_settings_win_over_the_planner(tmp_path: Path) -> None:
+    dataset = tiny.make_dataset(tmp_path / "data")
+    changes = ["training.patch=[9, 10, 11]", "network.filters=3", "training.spacing=[2, 2, 2]"]
+    plan = make_plan(dataset, load_settings(preset="fast", assignments=changes))
+    assert (plan.patch, plan.network.filters, plan.spacing) == ((9, 10, 11), 3, (2.0, 2.0, 2.0))
+
+
+def test_the_papers_preset_is_the_papers_setting(tmp_path: Path) -> None:
+    settings = load_settings(preset="paper")
+    plan = make_plan(tiny.make_dataset(tmp_path / "data"), settings)
+    assert plan.patch == (112, 112, 80)
+    assert (plan.network.kind, plan.network.filters, plan.network.dropout) == ("vnet", 16, 0.5)
+    assert plan.network.normalisation == "batch"
+    assert (settings.training.iterations, settings.desco.passes) == (6000, 8)
+    assert (settings.desco.cross_weight, settings.desco.decay) == (0.8, 0.95)
+
+
+def test_a_patch_too_small_for_batch_norm_is_refused(tmp_path: Path) -> None:
+    settings = load_settings(preset="paper", assignments=["training.patch=[16, 16, 16]"])
+    with pytest.raises(SettingsError, match="too small for the V-Net"):
+        make_plan(tiny.make_dataset(tmp_path / "data"), settings)
+
+
+def test_the_defaults_are_the_fast_preset() -> None:
+    assert load_settings(preset="fast") == load_settings()
