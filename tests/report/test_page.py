@@ -57,7 +57,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = simulate(dense, root / "data <b>&", labeled=2)
     propagate_dataset(data)
     settings = load_settings(preset="fast")
-    Run.create(root / "run", settings, make_plan(data, settings), data)
+    Run.create(root / "run", settings, make_plan(data, settings), data).save()
     atomic.write_text(root / "run" / "metrics.csv", METRICS)
     shutil.copytree(dense.root / "labelsTs", root / "predictions")
     return root

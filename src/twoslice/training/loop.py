@@ -40,15 +40,19 @@ def train(
     checkpoint under the settings saved there.
     """
     progress = progress or Silent()
-    if resume and (out / "settings.yaml").is_file():
+    begun = resume and (out / "settings.yaml").is_file()
+    if begun:
         run = Run.open(out)
         _refuse_other_data(run, dataset)
     else:
         fabric = make_fabric(settings.training)
         plan = make_plan(dataset, settings, gpu=fabric.device.type != "cpu")
         run = Run.create(out, settings, plan, dataset)
+    trainer = Trainer(run, dataset, progress)  # reads and refuses; only then is anything written
+    if not begun:
+        run.save()
     progress.say(run.plan.why)
-    Trainer(run, dataset, progress).fit()
+    trainer.fit()
     return run
 
 

@@ -57,7 +57,7 @@ class Run:
 
     @classmethod
     def create(cls, folder: Path, settings: Settings, plan: Plan, dataset: Dataset) -> Run:
-        """Start a run folder; a folder with anything in it is refused."""
+        """A new run, in memory until `save`; a folder with anything in it is refused."""
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise OutputError(
                 f"{folder}: already there and not empty. Name another --out, or go on with "
@@ -71,11 +71,13 @@ class Run:
             labeled=tuple(dataset.labeled),
             unlabeled=len(dataset.unlabeled),
         )
-        # settings.yaml last: a folder that has it has the others too.
-        atomic.write_json(folder / "plan.json", plan.model_dump(mode="json"))
-        atomic.write_json(folder / "data.json", data.model_dump(mode="json"))
-        atomic.write_text(folder / "settings.yaml", settings.to_yaml())
         return cls(folder, settings, plan, data)
+
+    def save(self) -> None:
+        """Write what the run is; settings.yaml last: a folder that has it has the others too."""
+        atomic.write_json(self.folder / "plan.json", self.plan.model_dump(mode="json"))
+        atomic.write_json(self.folder / "data.json", self.data.model_dump(mode="json"))
+        atomic.write_text(self.folder / "settings.yaml", self.settings.to_yaml())
 
     @classmethod
     def open(cls, folder: Path) -> Run:
