@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from twoslice import __version__
+from twoslice import options as o
 from twoslice.console import align_rows, millimetres, words
 from twoslice.errors import TwosliceError
 from twoslice.progress import for_stderr
@@ -26,14 +27,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Seed = Annotated[int, typer.Option(min=0, help="Same seed, same result.")]
-DatasetFolder = Annotated[Path, typer.Argument(metavar="DATASET", help="A dataset folder.")]
-SettingsFile = Annotated[Path | None, typer.Option(help="A YAML file of settings.")]
-Assignments = Annotated[
-    list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change one setting.")
-]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that train made.")]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -71,8 +64,8 @@ def common(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Where everything goes.")] = Path("twoslice-demo"),
-    seed: Seed = 0,
+    out: o.OutFolder = Path("twoslice-demo"),
+    seed: o.Seed = 0,
 ) -> None:
     """Run everything on made-up scans, to the report.
 
@@ -86,27 +79,15 @@ def demo(
 
 @app.command("import")
 def import_command(
-    sources: Annotated[
-        list[Path], typer.Argument(metavar="SRC...", help="Files or folders of scans.")
-    ],
-    out: Annotated[Path, typer.Option(help="The dataset folder to make.")],
-    labels: Annotated[
-        list[Path] | None, typer.Option(help="Label files named as the cases, or their folder.")
-    ] = None,
-    no_labels: Annotated[
-        bool, typer.Option("--no-labels", help="Leave the labels of imported datasets out.")
-    ] = False,
-    names: Annotated[
-        str | None, typer.Option(help="Names of the labels 1, 2, …: 'liver,spleen'.")
-    ] = None,
-    channels: Annotated[str | None, typer.Option(help="Names of the channels: 'T1,FLAIR'.")] = None,
-    name: Annotated[str | None, typer.Option(help="The dataset's name.")] = None,
-    series: Annotated[
-        str | None, typer.Option(help="Which DICOM series, if a folder holds several.")
-    ] = None,
-    spacing: Annotated[
-        str | None, typer.Option(help="Millimetres a voxel for files without: '0.6,0.6,1.2'.")
-    ] = None,
+    sources: o.Sources,
+    out: o.OutDataset,
+    labels: o.LabelFiles = None,
+    no_labels: o.NoLabels = False,
+    names: o.LabelNames = None,
+    channels: o.ChannelNames = None,
+    name: o.DatasetName = None,
+    series: o.Series = None,
+    spacing: o.Millimetres = None,
 ) -> None:
     """Turn scans of any supported format into a dataset folder."""
     from twoslice.io.importing import import_scans
@@ -131,26 +112,16 @@ def import_command(
 
 @app.command()
 def simulate(
-    dense: Annotated[Path, typer.Argument(metavar="DENSE", help="A densely labelled dataset.")],
-    out: Annotated[Path, typer.Option(help="The dataset folder to make.")],
-    labeled: Annotated[int, typer.Option(min=1, help="How many cases keep slices.")],
-    planes: Annotated[str, typer.Option(help="Planes of the slices.")] = "axial,coronal",
-    scheme: Annotated[
-        Literal["orthogonal", "parallel", "single"], typer.Option(help="How the slices lie.")
-    ] = "orthogonal",
-    choice: Annotated[
-        Literal["middle", "random", "largest"], typer.Option(help="Which slice of a plane.")
-    ] = "middle",
-    labels: Annotated[
-        str | None, typer.Option(help="Keep only these labels: 'liver,spleen'.")
-    ] = None,
-    cases: Annotated[
-        str | None, typer.Option(help="Keep only these cases; the first ones are labelled.")
-    ] = None,
-    choose: Annotated[
-        Literal["first", "random"], typer.Option(help="Which cases keep slices.")
-    ] = "first",
-    seed: Seed = 0,
+    dense: o.DenseFolder,
+    out: o.OutDataset,
+    labeled: o.Labeled,
+    planes: o.Planes = "axial,coronal",
+    scheme: o.Scheme = "orthogonal",
+    choice: o.SliceChoice = "middle",
+    labels: o.KeptLabels = None,
+    cases: o.KeptCases = None,
+    choose: o.CaseChoice = "first",
+    seed: o.Seed = 0,
 ) -> None:
     """Keep a few slices of a dense dataset, hide the rest.
 
@@ -182,9 +153,9 @@ def simulate(
 
 @app.command()
 def check(
-    dataset: DatasetFolder,
-    settings: SettingsFile = None,
-    assign: Assignments = None,
+    dataset: o.DatasetFolder,
+    settings: o.SettingsFile = None,
+    assign: o.Assignments = None,
 ) -> None:
     """Check scans, labels and drawn slices: a line a fault.
 
@@ -214,12 +185,10 @@ def check(
 
 @app.command()
 def propagate(
-    dataset: DatasetFolder,
-    registrar: Annotated[
-        Literal["batched", "ants"] | None, typer.Option(help="What registers the slices.")
-    ] = None,
-    settings: SettingsFile = None,
-    assign: Assignments = None,
+    dataset: o.DatasetFolder,
+    registrar: o.RegistrarName = None,
+    settings: o.SettingsFile = None,
+    assign: o.Assignments = None,
 ) -> None:
     """Carry the drawn slices through their scans.
 
@@ -248,13 +217,13 @@ def propagate(
 
 @app.command()
 def train(
-    dataset: DatasetFolder,
-    out: Annotated[Path, typer.Option(help="The run folder to make.")],
-    method: Annotated[str | None, typer.Option(help="desco, supervised, …")] = None,
-    preset: Annotated[str | None, typer.Option(help="A named set of settings.")] = None,
-    settings: SettingsFile = None,
-    assign: Assignments = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
+    dataset: o.DatasetFolder,
+    out: o.OutRun,
+    method: o.MethodName = None,
+    preset: o.Preset = None,
+    settings: o.SettingsFile = None,
+    assign: o.Assignments = None,
+    resume: o.Resume = False,
 ) -> None:
     """Train networks on a dataset and its label views."""
     from twoslice.io.dataset import Dataset
@@ -262,25 +231,19 @@ def train(
     from twoslice.training.loop import train as run
 
     loaded = load_settings(preset=preset, file=settings, assignments=assign or (), method=method)
-    run(Dataset.open(dataset), out, loaded, resume=resume, progress=for_stderr())
+    made = run(Dataset.open(dataset), out, loaded, resume=resume, progress=for_stderr())
     typer.echo(
-        f"{out}: trained with {loaded.method}.\nNext: twoslice predict {out} SCANS --out DIR"
+        f"{out}: trained with {made.settings.method}.\nNext: twoslice predict {out} SCANS --out DIR"
     )
 
 
 @app.command()
 def predict(
-    run: RunFolder,
-    inputs: Annotated[
-        list[Path], typer.Argument(metavar="INPUT...", help="Scans, or folders of scans.")
-    ],
-    out: Annotated[Path, typer.Option(help="Where the label maps go.")],
-    probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Write each label's probability too.")
-    ] = False,
-    uncertainty: Annotated[
-        bool, typer.Option("--uncertainty", help="Write entropy and disagreement too.")
-    ] = False,
+    run: o.RunFolder,
+    inputs: o.Inputs,
+    out: o.OutLabels,
+    probabilities: o.Probabilities = False,
+    uncertainty: o.Uncertainty = False,
 ) -> None:
     """Segment scans with a trained run.
 
@@ -305,14 +268,12 @@ def predict(
 
 @app.command()
 def evaluate(
-    predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="Label maps.")],
-    labels: Annotated[Path, typer.Argument(metavar="LABELS", help="Dense labels.")],
-    out: Annotated[Path, typer.Option(help="The JSON file to write.")],
-    names: Annotated[
-        str | None, typer.Option(help="Label names, background first, if none are found.")
-    ] = None,
-    cases: Annotated[str | None, typer.Option(help="Score only these cases.")] = None,
-    tolerance: Annotated[float, typer.Option(min=0.0, help="Of the surface Dice, in mm.")] = 2.0,
+    predictions: o.LabelMaps,
+    labels: o.DenseLabels,
+    out: o.OutScores,
+    names: o.ClassNames = None,
+    cases: o.ScoredCases = None,
+    tolerance: o.Tolerance = 2.0,
 ) -> None:
     """Score label maps against dense labels.
 
@@ -338,16 +299,12 @@ def evaluate(
 
 @app.command()
 def report(
-    run: RunFolder,
-    out: Annotated[Path | None, typer.Option(help="The page; RUN/report.html if unsaid.")] = None,
-    dataset: Annotated[
-        Path | None, typer.Option(help="The dataset folder, if it moved since training.")
-    ] = None,
-    predictions: Annotated[Path | None, typer.Option(help="Label maps to show.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="Dense labels to score them with.")] = None,
-    scans: Annotated[
-        list[Path] | None, typer.Option(help="Predicted scans that are not in the dataset.")
-    ] = None,
+    run: o.RunFolder,
+    out: o.OutPage = None,
+    dataset: o.MovedDataset = None,
+    predictions: o.ShownLabels = None,
+    labels: o.ScoringLabels = None,
+    scans: o.ShownScans = None,
 ) -> None:
     """Write one self-contained HTML page about a run."""
     from twoslice.report.page import write_report

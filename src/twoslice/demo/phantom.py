@@ -25,7 +25,8 @@ from twoslice.progress import Progress, Silent
 Field = NDArray[np.float64]
 LABELS = {"background": 0, "organ": 1, "gland": 2}
 SHAPE: Shape = (48, 48, 24)
-EXTENT = (64.0, 64.0, 80.0)
+EXTENT = (62.4, 62.4, 76.8)
+"""Millimetres that the grid spans; voxels are 1.3 × 1.3 × 3.2 mm at the usual shape."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,16 +105,16 @@ class _Body:
             (self.spine, 1.05, 0.05, 2.0),
             (self.neighbour, 0.63, 0.02, 4.0),
             (self.pouch, 0.30, 0.03, 2.0),
-            (self.vessel, 0.76, 0.02, 4.0),
-            (self.organ, 0.63, 0.10, 1.0),
-            (self.gland, 0.76, 0.10, 1.0),
+            (self.vessel, 0.80, 0.02, 4.0),
+            (self.organ, 0.63, 0.12, 1.0),
+            (self.gland, 0.80, 0.12, 1.0),
         )
         for field, value, grain, length in tissues:
             inside = 1.0 / (1.0 + np.exp(-np.clip(field / 0.7, -30, 30)))
             image += inside * (value + grain * self._noise(length) - image)
         bias = 1.0 + 0.12 * self._noise(22.0)
         gain, offset = self.random.uniform(0.8, 1.25), self.random.uniform(-0.05, 0.1)
-        noisy = image * bias * gain + offset + 0.04 * self.random.normal(size=self.shape)
+        noisy = image * bias * gain + offset + 0.03 * self.random.normal(size=self.shape)
         return (1000.0 * noisy).astype(np.float32)
 
     def labels(self) -> NDArray[np.uint8]:
@@ -129,10 +130,10 @@ class _Body:
         lobes = (
             _ellipsoid(self.at, jitter((-9, 4, 4), 1.5), jitter((11, 12, 20), 1.5)),
             _ellipsoid(self.at, jitter((5, 11, -6), 1.5), jitter((13, 7, 12), 1.2)),
-            _ellipsoid(self.at, jitter((-6, -9, -14), 1.5), jitter((8, 8, 13), 1.2)),
+            _ellipsoid(self.at, jitter((-6, -9, -14), 1.5), jitter((9, 9, 14), 1.2)),
         )
         self.organ = _joined(lobes, smooth=1.5)
-        self.gland = _ellipsoid(self.bent, jitter((9, -1, 2), 1.2), jitter((7.5, 7, 16), 0.8))
+        self.gland = _ellipsoid(self.bent, jitter((10, -2, 2), 1.2), jitter((9, 8.5, 17), 0.8))
 
     def _place_neighbours(self) -> None:
         """What resembles the targets and touches them, and two landmarks."""
@@ -150,8 +151,8 @@ class _Body:
         self.vessel = _joined(
             (
                 4.0 - np.hypot(*across),
-                _ellipsoid(self.bent, jitter((9, 0, 23), 1.2), jitter((6, 6, 12), 0.8)),
-                _ellipsoid(self.bent, jitter((9, 0, -19), 1.2), jitter((6, 6, 12), 0.8)),
+                _ellipsoid(self.bent, jitter((10, -1, 24), 1.2), jitter((6, 6, 12), 0.8)),
+                _ellipsoid(self.bent, jitter((10, -1, -20), 1.2), jitter((6, 6, 12), 0.8)),
             ),
             smooth=0.5,
         )

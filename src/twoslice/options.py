@@ -1,0 +1,75 @@
+"""What the commands can be told: every argument and option that `cli.py` uses, with its help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Argument, Option
+
+# Folders and files.
+DatasetFolder = Annotated[Path, Argument(metavar="DATASET", help="A dataset folder.")]
+DenseFolder = Annotated[Path, Argument(metavar="DENSE", help="A densely labelled dataset.")]
+RunFolder = Annotated[Path, Argument(metavar="RUN", help="A folder that train made.")]
+Sources = Annotated[list[Path], Argument(metavar="SRC", help="Files or folders of scans.")]
+Inputs = Annotated[list[Path], Argument(metavar="INPUT", help="Scans, or folders of scans.")]
+LabelMaps = Annotated[Path, Argument(metavar="PREDICTIONS", help="A folder of label maps.")]
+DenseLabels = Annotated[Path, Argument(metavar="LABELS", help="A folder of dense labels.")]
+OutFolder = Annotated[Path, Option(help="Where everything goes.")]
+OutDataset = Annotated[Path, Option(help="The dataset folder to make.")]
+OutRun = Annotated[Path, Option(help="The run folder to make.")]
+OutLabels = Annotated[Path, Option(help="Where the label maps go.")]
+OutScores = Annotated[Path, Option(help="The JSON file to write.")]
+OutPage = Annotated[Path | None, Option(help="The page; RUN/report.html if unsaid.")]
+
+# Settings.
+Seed = Annotated[int, Option(min=0, help="Same seed, same result.")]
+SettingsFile = Annotated[Path | None, Option(help="A YAML file of settings.")]
+Assignments = Annotated[
+    list[str] | None, Option("--set", metavar="A.B=C", help="Change one setting; repeatable.")
+]
+Preset = Annotated[str | None, Option(help="A named set of settings: fast, paper.")]
+MethodName = Annotated[str | None, Option(help="How to learn: desco, supervised, …")]
+Resume = Annotated[bool, Option("--resume", help="Go on with a stopped run.")]
+RegistrarName = Annotated[
+    Literal["batched", "ants"] | None, Option(help="What registers the slices.")
+]
+
+# Importing scans.
+LabelFiles = Annotated[
+    list[Path] | None, Option(help="Label files named as the cases, or their folder.")
+]
+NoLabels = Annotated[bool, Option("--no-labels", help="Leave labels of imported datasets out.")]
+LabelNames = Annotated[str | None, Option(help="Names of the labels 1, 2, …: 'liver,spleen'.")]
+ChannelNames = Annotated[str | None, Option(help="Names of the channels: 'T1,FLAIR'.")]
+DatasetName = Annotated[str | None, Option(help="The dataset's name.")]
+Series = Annotated[str | None, Option(help="Which DICOM series, if a folder holds several.")]
+Millimetres = Annotated[
+    str | None, Option(help="Millimetres a voxel, for files without: '0.6,0.6,1.2'.")
+]
+
+# Simulating slices.
+Labeled = Annotated[int, Option(min=1, help="How many cases keep slices.")]
+Planes = Annotated[str, Option(help="Planes of the slices.")]
+Scheme = Annotated[Literal["orthogonal", "parallel", "single"], Option(help="How slices lie.")]
+SliceChoice = Annotated[
+    Literal["middle", "random", "largest"], Option(help="Which slice of a plane.")
+]
+CaseChoice = Annotated[Literal["first", "random"], Option(help="Which cases keep slices.")]
+KeptLabels = Annotated[str | None, Option(help="Keep only these labels: 'liver,spleen'.")]
+KeptCases = Annotated[str | None, Option(help="Keep only these cases: 'case_03,case_07'.")]
+
+# Predicting, scoring, reporting.
+Probabilities = Annotated[
+    bool, Option("--probabilities", help="Write each label's probability too.")
+]
+Uncertainty = Annotated[bool, Option("--uncertainty", help="Write entropy and disagreement too.")]
+ClassNames = Annotated[str | None, Option(help="Label names, background first, if none are found.")]
+ScoredCases = Annotated[str | None, Option(help="Score only these cases: 'case_03,case_07'.")]
+Tolerance = Annotated[float, Option(min=0.0, help="Of the surface Dice, in mm.")]
+MovedDataset = Annotated[Path | None, Option(help="The dataset, if it moved since training.")]
+ShownLabels = Annotated[Path | None, Option(help="Label maps to show.")]
+ScoringLabels = Annotated[Path | None, Option(help="Dense labels to score them with.")]
+ShownScans = Annotated[
+    list[Path] | None, Option(help="Predicted scans that are not in the dataset; repeatable.")
+]
