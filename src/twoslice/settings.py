@@ -68,7 +68,7 @@ class TrainingSettings(_Frozen):
     unlabeled_per_batch: int = Field(1, ge=0)
     learning_rate: float | None = Field(None, gt=0)
     foreground_share: Fraction = Field(0.6, description="labelled patches centred on drawn target")
-    device: str = "auto"
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["32-true", "16-mixed", "bf16-mixed"] = "32-true"
     compile: bool = False
 

@@ -28,11 +28,11 @@ def test_a_patch_keeps_to_the_budget_and_to_multiples_of_eight(
     assert np.prod(patch) <= budget or max(patch) <= 16
     for taken, side in zip(patch, shape, strict=True):
         assert taken % 8 == 0
-        assert taken < side + 8
+        assert taken <= max(8, side + 4)
 
 
 def test_a_scan_within_the_budget_is_taken_whole() -> None:
-    assert fit_patch((35, 50, 36), (1, 1, 1), budget=100_000) == (40, 56, 40)
+    assert fit_patch((35, 50, 36), (1, 1, 1), budget=100_000) == (32, 48, 40)
 
 
 def test_even_voxels_are_halved_evenly() -> None:

@@ -16,6 +16,7 @@ from twoslice.errors import ScanError
 from twoslice.io.volume import Volume
 from twoslice.methods.base import Method
 from twoslice.objectives.uncertainty import entropy
+from twoslice.training.devices import available_device
 from twoslice.training.planner import Plan
 from twoslice.training.run import Run
 from twoslice.training.volumes import prepare_image, resample_image
@@ -40,8 +41,8 @@ class VolumePrediction:
 class Predictor:
     """A loaded run that predicts volume after volume."""
 
-    def __init__(self, run: Run, *, device: str = "cpu") -> None:
-        self.run, self.device = run, torch.device(device)
+    def __init__(self, run: Run, *, device: torch.device | None = None) -> None:
+        self.run, self.device = run, device or available_device()
         self.plan: Plan = run.plan
         self.method: Method = run.load_method().to(self.device)
         self.options = run.settings.inference

@@ -16,11 +16,16 @@ def make_fabric(settings: TrainingSettings) -> Fabric:
     """Lightning Fabric on the device and in the precision that the settings name."""
     try:
         return Fabric(accelerator=settings.device, devices=1, precision=settings.precision)
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError):
         raise SettingsError(
-            f"training.device = {settings.device!r}: {str(error).splitlines()[0]} "
-            f"Use auto, cpu, cuda or mps."
+            f"training.device = {settings.device!r}: this machine has no such device, or PyTorch "
+            f"cannot use it. Set training.device to auto or cpu."
         ) from None
+
+
+def available_device() -> torch.device:
+    """The best device of this machine, which need not be the one that trained."""
+    return make_fabric(TrainingSettings()).device
 
 
 def seed_everything(seed: int, *, step: int) -> None:

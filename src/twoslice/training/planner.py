@@ -96,9 +96,9 @@ def _spacing(values: NDArray[np.float64]) -> Spacing:
 
 def fit_patch(shape: Sequence[int], spacing: Sequence[float], *, budget: int) -> Side:
     """The typical scan, its longest side (in mm) shortened until `budget` voxels are left; each
-    side a multiple of 8, at least 16 where the scan has that many.
+    side a multiple of 8, the one nearest to the scan's.
     """
-    sides = [max(8, -(-int(side) // 8) * 8) for side in shape]
+    sides = [max(8, int(side / 8 + 0.5) * 8) for side in shape]
     while np.prod(sides) > budget:
         extent = [side * mm if side > 16 else 0.0 for side, mm in zip(sides, spacing, strict=True)]
         if not any(extent):
