@@ -25,10 +25,10 @@ class BatchedRegistrar:
     """Demons at each of `levels` (shrink factor, steps), coarse to fine.
 
     `sigma` smooths each step, in pixels of its level. σ = 1.5 was better than 1, 2 and 3 on LA
-    and BTCV, and composing better than adding (docs/LOG.md).
+    and BTCV, composing better than adding, and more steps no better (docs/LOG.md).
     """
 
-    levels: tuple[tuple[float, int], ...] = ((4, 30), (2, 15))
+    levels: tuple[tuple[float, int], ...] = ((4, 15), (2, 10))
     sigma: float = 1.5
     chunk: int = 16
 

@@ -23,14 +23,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from twoslice.propagation.intensity import Appearance
-from twoslice.propagation.operators import dilate, erode, sample, smooth
+from twoslice.propagation.operators import blur, dilate, erode, sample
 from twoslice.propagation.registrars import Displacements
 
 FLOOR = 1e-3
 """Probabilities below this count as this: log odds stay within ±7."""
 
 # Measured on LA, Hippocampus and BTCV together (docs/LOG.md); none is tuned to a single set.
-_DOUBT = 0.5
+_DOUBT = 0.125  # a pixel's share to each neighbour: a blur of ½ pixel
 _INTENSITY = 0.1
 _CROSSING = 0.3
 _REACH = 0.6  # of the object's radius: standard deviation of the crossing line's say
@@ -75,31 +75,45 @@ class Carrier:
         self,
         walks: Sequence[Walk],
         masks: dict[int, Tensor],
-        slices: Tensor,
+        bins: Tensor,
         put: Callable[[int, int, Tensor], None],
     ) -> None:
-        """Walk all ways at once; `put(source, target, log_odds)` gets each slice reached.
+        """Walk all ways at once; `put(source, target, log_odds)` gets each slice reached. A way on
+        which nothing is left of any class is not walked further: the rest of it is background.
 
-        `masks` holds the drawn classes (H, W) by index, `slices` the plane's stack (N, C, H, W).
+        `masks` holds the drawn classes (H, W) by index, `bins` the plane's quantized stack
+        (N, C, H, W).
         """
         soft = torch.stack([one_hot(masks[walk.source], self.classes) for walk in walks])
+        ended: set[int] = set()
         for step in range(max((len(walk.targets) for walk in walks), default=0)):
-            active = [n for n, walk in enumerate(walks) if step < len(walk.targets)]
+            active = [n for n, w in enumerate(walks) if step < len(w.targets) and n not in ended]
+            if not active:
+                break
             targets = [walks[n].targets[step] for n in active]
             field = torch.cat([walks[n].fields.at(walks[n].pairs[step]) for n in active])
-            moved = self._step(sample(soft[active], field), targets, slices)
+            moved = self._step(sample(soft[active], field), targets, bins)
             soft[active] = moved
             odds = log_odds(moved)
             for row, n in enumerate(active):
                 put(walks[n].source, targets[row], odds[row])
+                if not moved[row, 1:].any() and not self._returns(walks[n].targets[step + 1 :]):
+                    ended.add(n)
+                    for target in walks[n].targets[step + 1 :]:
+                        put(walks[n].source, target, odds[row])
 
-    def _step(self, moved: Tensor, targets: list[int], slices: Tensor) -> Tensor:
+    def _returns(self, targets: Sequence[int]) -> bool:
+        """True if a crossing slice shows a target on the rest of a way."""
+        rest = list(targets)
+        return any(bool(crossing.classes[rest].any()) for crossing in self.crossings)
+
+    def _step(self, moved: Tensor, targets: list[int], bins: Tensor) -> Tensor:
         if not self.filtered:
             hard = F.one_hot(moved.argmax(1), self.classes).movedim(-1, 1).float()
             return self._tidy(hard, [5.0 / _TIDY] * (self.classes - 1))
-        odds = log_odds(smooth(moved, _DOUBT))
+        odds = log_odds(blur(moved, _DOUBT))
         if self.appearance is not None:
-            odds = odds + _INTENSITY * self.appearance.evidence(slices[targets].contiguous())
+            odds = odds + _INTENSITY * self.appearance.evidence_of(bins[targets])
         for crossing in self.crossings:
             odds = odds + self._correction(odds, crossing, targets)
         return self._tidy(probabilities(odds), self.radii)
@@ -117,14 +131,18 @@ class Carrier:
     def _tidy(self, soft: Tensor, radii: Sequence[float]) -> Tensor:
         """Opening, then closing, of each class; together the classes stay at most 1."""
         target = soft[:, 1:].clone()
-        for number, radius in enumerate(radii):
-            opened = min((self.opening - 1) // 2, int(_TIDY * radius))
-            closed = min((self.closing - 1) // 2, int(_TIDY * radius))
-            one = target[:, number : number + 1]
-            one = dilate(erode(one, opened), opened)
-            target[:, number : number + 1] = erode(dilate(one, closed), closed)
+        sides = [(self._steps(self.opening, r), self._steps(self.closing, r)) for r in radii]
+        for opened, closed in sorted({side for side in sides if any(side)}):
+            alike = [n for n, side in enumerate(sides) if side == (opened, closed)]
+            some = target[:, alike]
+            some = dilate(erode(some, opened), opened)
+            target[:, alike] = erode(dilate(some, closed), closed)
         target /= target.sum(1, keepdim=True).clamp_min(1)
         return torch.cat((1 - target.sum(1, keepdim=True), target), 1)
+
+    @staticmethod
+    def _steps(side: int, radius: float) -> int:
+        return min((side - 1) // 2, int(_TIDY * radius))
 
 
 def one_hot(classes: Tensor, count: int, axis: int = 0) -> Tensor:

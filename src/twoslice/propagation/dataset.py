@@ -208,7 +208,7 @@ def _digest(path: Path) -> str:
 
 def _named(case: str, error: InputError) -> str:
     text = str(error)
-    return text if case in text else f"case {case}: {text}"
+    return text if text.startswith(f"case {case}:") else f"case {case}: {text}"
 
 
 def _warning(summary: CaseSummary) -> str:

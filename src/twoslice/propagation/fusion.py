@@ -21,7 +21,7 @@ from twoslice.propagation.operators import gaussian_matrix
 
 # Measured on LA, Hippocampus and BTCV together. A weight learned for each scan from its drawn
 # slices jumped between 0 and 1 and was worse on every set (docs/LOG.md).
-_INTENSITY = 0.4
+_INTENSITY = 0.3
 _SMOOTHING = 1.0
 _SMOOTHING_SHARE = 1 / 30  # of the smallest class's radius: what suits an atrium erases a sliver
 _SLAB = 24

@@ -82,7 +82,7 @@ class Appearance:
         for slice_, label in drawn:
             target = (label > 0).float()[None, None]
             near = F.max_pool2d(target, 2 * _NEAR + 1, 1, _NEAR)[0, 0] > 0
-            bins = _bins(slice_[None])[0]
+            bins = quantize(slice_[None])[0].long()
             for channel in range(channels):
                 for value in range(classes):
                     found = bins[channel][near & (label == value)]
@@ -91,17 +91,27 @@ class Appearance:
 
     def evidence(self, slices: Tensor) -> Tensor:
         """(N, classes - 1, H, W): log odds of each class against background, by intensity."""
-        bins = _bins(slices)
-        total = sum(
-            table[:, bins[:, channel]] for channel, table in enumerate(self.log_density)
-        ) / len(self.log_density)
-        assert isinstance(total, Tensor)
-        return (total[1:] - total[:1]).movedim(0, 1)
+        return self.evidence_of(quantize(slices))
+
+    def evidence_of(self, bins: Tensor) -> Tensor:
+        """The same from slices that `quantize` prepared."""
+        odds = (self.log_density[:, 1:] - self.log_density[:, :1]) / len(self.log_density)
+        count, channels, height, width = bins.shape
+        total = torch.zeros(count, odds.shape[1], height, width)
+        for channel in range(channels):
+            where = bins[:, channel].reshape(-1).int()
+            for value, table in enumerate(odds[channel]):
+                total[:, value] += table.index_select(0, where).view(count, height, width)
+        return total
 
 
-def _bins(slices: Tensor) -> Tensor:
-    """The histogram bin of each pixel of (N, C, H, W)."""
-    return (smooth(slices, _SMOOTHING).clamp(0, 1) * (BINS - 1)).round().long()
+def quantize(slices: Tensor) -> Tensor:
+    """(N, C, H, W) as uint8: the histogram bin of each pixel, after a light smoothing."""
+    bins = torch.empty(slices.shape, dtype=torch.uint8)
+    for start in range(0, len(slices), 16):  # float copies of a few slices at a time
+        part = slices[start : start + 16].contiguous()
+        bins[start : start + 16] = (smooth(part, _SMOOTHING).clamp(0, 1) * (BINS - 1)).round()
+    return bins
 
 
 def _log_density(counts: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ that is ten times faster on a CPU than a depthwise convolution (7.9 against 76 m
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 import torch
@@ -103,22 +104,37 @@ def gradient(slices: Tensor) -> tuple[Tensor, Tensor]:
 
 def erode(soft: Tensor, steps: int) -> Tensor:
     """The least value within a square of side 2·steps + 1."""
-    return -dilate(-soft, steps)
+    return _extreme(soft, steps, torch.minimum)
 
 
 def dilate(soft: Tensor, steps: int) -> Tensor:
     """The greatest value within a square of side 2·steps + 1."""
+    return _extreme(soft, steps, torch.maximum)
+
+
+def _extreme(soft: Tensor, steps: int, of_two: Callable[..., Tensor]) -> Tensor:
+    """Each value and its two neighbours, along both axes, `steps` times: on a handful of slices
+    faster than `max_pool2d`.
+    """
     for _ in range(steps):
         for axis in (-1, -2):
-            soft = _greatest_of_three(soft, axis)
+            inner = soft.shape[axis] - 1
+            found = soft.clone()
+            low, high = found.narrow(axis, 0, inner), found.narrow(axis, 1, inner)
+            of_two(low, soft.narrow(axis, 1, inner), out=low)
+            of_two(high, soft.narrow(axis, 0, inner), out=high)
+            soft = found
     return soft
 
 
-def _greatest_of_three(soft: Tensor, axis: int) -> Tensor:
-    """Each value and its two neighbours; faster than `max_pool2d` on a handful of slices."""
-    inner = soft.shape[axis] - 1
-    greatest = soft.clone()
-    low, high = greatest.narrow(axis, 0, inner), greatest.narrow(axis, 1, inner)
-    low.copy_(torch.maximum(low, soft.narrow(axis, 1, inner)))
-    high.copy_(torch.maximum(high, soft.narrow(axis, 0, inner)))
-    return greatest
+def blur(slices: Tensor, share: float) -> Tensor:
+    """Each pixel gives `share` to each neighbour along rows, then columns: a narrow Gaussian of
+    variance 2·share, at a fraction of the cost of `smooth`.
+    """
+    for axis in (-1, -2):
+        inner = slices.shape[axis] - 1
+        step = (slices.narrow(axis, 1, inner) - slices.narrow(axis, 0, inner)) * share
+        slices = slices.clone()
+        slices.narrow(axis, 0, inner).add_(step)
+        slices.narrow(axis, 1, inner).sub_(step)
+    return slices

@@ -152,7 +152,7 @@ class _Work:
         def put(source: int, target: int, found: Tensor) -> None:
             odds[target] += (stack.share(source, target) * found).half()
 
-        carrier.run(walks, stack.masks, stack.slices, put)
+        carrier.run(walks, stack.masks, stack.bins, put)
         for index, mask in stack.masks.items():
             odds[index] = log_odds(one_hot(mask, self.scan.classes)[None])[0].half()
         return Carried(stack.plane, odds, _away(stack), decay or PAPER_DECAY)
@@ -173,7 +173,7 @@ class _Work:
             for line, (axis, _, index) in zip(lines, cuts, strict=True):
                 line[:, target] += share * found.select(1 + axis, index).numpy()
 
-        carrier.run(walks, stack.masks, stack.slices, put)
+        carrier.run(walks, stack.masks, stack.bins, put)
         away = _away(stack).numpy().astype(np.int64)
         keep = away > 0  # the plane's own drawn slices are no guess
         return [

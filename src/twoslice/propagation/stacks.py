@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from twoslice.annotation.types import AnnotatedSlice, SparseAnnotation
 from twoslice.errors import AnnotationError
 from twoslice.planes import Plane
 from twoslice.propagation.carry import Crossing, Walk
+from twoslice.propagation.intensity import quantize
 from twoslice.propagation.operators import Size, sample
 from twoslice.propagation.registrars import Displacements, Registrar
 
@@ -32,6 +34,11 @@ class Stack:
         """One plane of a normalized image (C, I, J, K)."""
         drawn = {each.index: torch.from_numpy(each.mask) for each in annotation.in_plane(plane)}
         return cls(plane, image.movedim(1 + plane.axis, 0), drawn)
+
+    @cached_property
+    def bins(self) -> Tensor:
+        """The slices as histogram bins, as `Appearance` looks them up."""
+        return quantize(self.slices)
 
     @property
     def size(self) -> Size:
