@@ -45,7 +45,15 @@ def moved(slice_: Tensor, by: tuple[float, float]) -> Tensor:
 def test_identical_slices_stay_where_they_are(registrar: Registrar) -> None:
     slices = torch.stack([a_slice(seed) for seed in range(2)])
     pixels = registrar(fixed=slices, moving=slices.clone()).pixels()
-    assert pixels.abs().max() < 0.1
+    # SyNRA's affine stage samples at random and wanders by half a pixel in the corners.
+    assert pixels.abs().max() < 0.75
+    assert pixels.abs().mean() < 0.2
+
+
+def test_batched_leaves_identical_slices_alone_but_for_rounding() -> None:
+    slices = torch.stack([a_slice(seed) for seed in range(2)])
+    found = REGISTRARS["batched"]()(fixed=slices, moving=slices.clone())
+    assert found.pixels().abs().max() < 1e-4
 
 
 def test_a_shift_is_found_along_rows_and_along_columns(registrar: Registrar) -> None:
