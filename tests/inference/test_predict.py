@@ -120,7 +120,7 @@ def test_windows_put_together_equal_one_pass_where_voxels_do_not_see_each_other(
     torch.testing.assert_close(_sliding(members, image, (8, 8, 8)), members(image))
 
 
-def test_a_scan_larger_than_two_patches_is_predicted_in_windows(
+def test_a_scan_larger_than_a_patch_is_predicted_in_windows(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     predictor = Predictor(run)

@@ -177,7 +177,7 @@ def test_what_is_ignored_never_reaches_the_loss(tmp_path: Path) -> None:
 def test_a_tiny_scan_is_learned_from_two_slices(tmp_path: Path) -> None:
     made = tiny.make_dataset(tmp_path / "data", cases=2, labeled=1)
     settings = tiny.settings(
-        iterations=100, patch=(12, 12, 8), checkpoint_every=100, learning_rate=1e-2
+        iterations=150, patch=(16, 12, 12), checkpoint_every=150, learning_rate=1e-2
     )
     run = train(made, tmp_path / "run", settings)
     image, truth = made.read_image("tiny_0"), tiny.scan(0)[1]
@@ -185,4 +185,4 @@ def test_a_tiny_scan_is_learned_from_two_slices(tmp_path: Path) -> None:
     np.testing.assert_allclose(probabilities.sum(axis=0), 1.0, atol=1e-4)
     for value in (1, 2):
         p, y = labels == value, truth == value
-        assert 2 * (p & y).sum() / (p.sum() + y.sum()) > 0.75
+        assert 2 * (p & y).sum() / (p.sum() + y.sum()) > 0.8

@@ -59,6 +59,24 @@ def test_a_turned_patch_agrees_with_scipys_affine_transform(seed: int) -> None:
         np.testing.assert_allclose(mine, theirs, atol=2e-4)
 
 
+def test_a_bent_patch_agrees_with_scipys_map_coordinates() -> None:
+    rng, patch, array = np.random.default_rng(2), (5, 6, 4), volume(3)
+    varied = Augmentation(angle=15, scale=0.2, bend=0.1, turned_share=1.0)
+    matrix, bend = varied.matrix(rng, (1.0, 1.0, 1.0)), varied.lattice(rng, patch)
+    assert bend is not None
+    centre = (np.array(SHAPE) - 1) / 2
+    found = cut_image(array, Pose(centre, matrix, bend), patch).numpy()
+    p = np.stack(np.meshgrid(*[np.arange(side) for side in patch], indexing="ij"))
+    middle = (np.array(patch) - 1) / 2
+    at = np.einsum("ab,bijk->aijk", matrix, p - middle[:, None, None, None])
+    at += centre[:, None, None, None]
+    on_lattice = p * ((bend.shape[1] - 1) / (np.array(patch) - 1))[:, None, None, None]
+    at += np.stack([ndimage.map_coordinates(each, on_lattice, order=1) for each in bend])
+    for channel, mine in zip(array, found, strict=True):
+        theirs = ndimage.map_coordinates(channel, at, order=1, mode="nearest")
+        np.testing.assert_allclose(mine, theirs, atol=1e-3)
+
+
 def test_labels_beyond_the_scan_are_never_known_and_inside_stay_whole() -> None:
     labels = np.arange(np.prod(SHAPE), dtype=np.int16).reshape(1, *SHAPE) % 3
     matrix = Augmentation(angle=20, scale=0.2, turned_share=1.0).matrix(

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
+from twoslice.io.grid import Shape
 from twoslice.training.poses import Matrix
 
+_LATTICE = 5
 _THICK = 2.5  # beyond this ratio of spacings, turning out of the fine plane only blurs
 
 
@@ -28,12 +31,14 @@ class Augmentation:
     angle: float = 0.0
     """Largest turn about each axis, in degrees."""
     scale: float = 0.0
-    """Largest growth or shrinkage, as a share."""
+    """Largest growth or shrinkage, as a share, of each axis by itself."""
+    bend: float = 0.0
+    """Deviation of a smooth random deformation, as a share of its lattice's spacing."""
     overhang: float = 0.0
     """How much of a patch's side may lie outside the scan: a patch as large as the scan would
     else show the drawn slices in the same place each time, and only that place is learned."""
     turned_share: float = 0.0
-    """How many of the patches are turned and scaled."""
+    """How many of the patches are turned, scaled and bent."""
     brightness: float = 0.0
     contrast: float = 0.0
     gamma: float = 0.0
@@ -53,6 +58,15 @@ class Augmentation:
         laid: Matrix = matrix * np.array(signs)[None, :]
         return laid
 
+    def lattice(self, rng: np.random.Generator, patch: Shape) -> NDArray[np.float64] | None:
+        """Offsets that bend a patch smoothly (see `Pose`), or None for one that stays straight."""
+        if not self.bend or rng.random() >= self.turned_share:
+            return None
+        spacing = np.array(patch) / (_LATTICE - 1)
+        drawn = rng.standard_normal((3, _LATTICE, _LATTICE, _LATTICE)).clip(-2, 2)
+        offsets: NDArray[np.float64] = drawn * (self.bend * spacing)[:, None, None, None]
+        return offsets
+
     def _turn(self, rng: np.random.Generator, voxel: np.ndarray) -> Matrix:
         angles = np.deg2rad(rng.uniform(-self.angle, self.angle, 3))
         for axis in range(3):
@@ -62,7 +76,7 @@ class Augmentation:
         matrix = np.eye(3)
         for axis, angle in enumerate(angles):
             matrix = matrix @ _rotation(axis, float(angle))
-        grown = matrix * (1.0 + rng.uniform(-self.scale, self.scale))
+        grown = matrix * (1.0 + rng.uniform(-self.scale, self.scale, 3))[None, :]
         turned: Matrix = grown * voxel[None, :] / voxel[:, None]  # a turn in mm, told in voxels
         return turned
 
@@ -122,6 +136,7 @@ def rich(*, flips: bool) -> Augmentation:
         angle=15.0,
         scale=0.2,
         overhang=0.25,
+        bend=0.1,
         turned_share=0.7,
         brightness=0.3,
         contrast=0.25,

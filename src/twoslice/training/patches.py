@@ -104,7 +104,7 @@ class PatchSource:
         size = extent(matrix, self.patch)
         overhang = (self.augmentation.overhang * size).astype(np.float64)
         centre = _centre(rng, np.array(image.shape[1:]), size, overhang, middle)
-        pose = Pose(centre, matrix)
+        pose = Pose(centre, matrix, self.augmentation.lattice(rng, self.patch))
         return self.augmentation.intensity(rng, cut_image(image, pose, self.patch)), pose
 
 

@@ -18,14 +18,19 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Pose:
-    """The patch voxel p (from the patch's middle) lies at `matrix @ p + centre` in the scan."""
+    """The patch voxel p (from the patch's middle) lies at `matrix @ p + centre` in the scan, moved
+    by `bend` where there is one: offsets (3, n, n, n) in scan voxels on a lattice over the patch.
+    """
 
     centre: NDArray[np.float64]
     matrix: Matrix
+    bend: NDArray[np.float64] | None = None
 
     @property
     def exact(self) -> bool:
         """Only mirrored or turned by quarters: voxels are copied, none is interpolated."""
+        if self.bend is not None:
+            return False
         rounded = np.round(self.matrix)
         return bool(
             (rounded == self.matrix).all()
@@ -71,6 +76,8 @@ def _sample(
 ) -> Tensor:
     """Cut the box that holds the turned patch, and look every patch voxel up in it."""
     size = extent(pose.matrix, patch) + 2
+    if pose.bend is not None:
+        size = size + 2 * np.ceil(np.abs(pose.bend).max(axis=(1, 2, 3))).astype(np.int64)
     start = np.floor(pose.centre - (size - 1) / 2).astype(np.int64)
     box = torch.from_numpy(_box(array, start, size, outside=outside).astype(np.float32))[None]
     half, span = (np.array(patch) - 1) / 2, (size - 1) / 2
@@ -80,6 +87,11 @@ def _sample(
     theta = np.concatenate([theta[::-1, 2::-1], theta[::-1, 3:]], axis=1)  # torch counts K, J, I
     affine = torch.from_numpy(np.ascontiguousarray(theta, dtype=np.float32))[None]
     grid = F.affine_grid(affine, [1, 1, *patch], align_corners=True)
+    if pose.bend is not None:
+        offsets = pose.bend[::-1] / span[::-1, None, None, None]
+        lattice = torch.from_numpy(offsets.astype(np.float32))[None]
+        bent = F.interpolate(lattice, size=patch, mode="trilinear", align_corners=True)
+        grid = grid + bent.movedim(1, -1)
     return F.grid_sample(box, grid, mode=mode, padding_mode="border", align_corners=True)[0]
 
 
