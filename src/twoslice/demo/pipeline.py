@@ -35,12 +35,11 @@ from twoslice.propagation.dataset import propagate_dataset
 from twoslice.propagation.views import FOLDER, FUSED, view_path
 from twoslice.report.page import write_report
 from twoslice.report.tables import Rival
-from twoslice.settings import Settings, load_settings
+from twoslice.settings import load_settings
 from twoslice.training.loop import train
 from twoslice.training.run import Run
 
 DESCO, DRAWN, PROPAGATED = "DeSCO", "drawn slices alone", "propagation alone"
-METHODS = {DESCO: "desco", DRAWN: "supervised"}
 SCORES = {
     DESCO: "scores.json",
     DRAWN: "scores-drawn-slices.json",
@@ -56,13 +55,8 @@ class Scale:
     test: int = 4
     labeled: int = 3
     shape: Shape = SHAPE
-    desco_iterations: int = 300
-    drawn_iterations: int = 200
-
-    @property
-    def iterations(self) -> dict[str, int]:
-        """Steps of each training."""
-        return {DESCO: self.desco_iterations, DRAWN: self.drawn_iterations}
+    desco_iterations: int = 400
+    drawn_iterations: int = 300
 
 
 @dataclass(frozen=True)
@@ -177,26 +171,27 @@ class _Demo:
 
     def train(self, name: str) -> None:
         """One training, from its last checkpoint if it was stopped."""
-        run, settings = self.runs[name], self.settings(name)
-        begun = (run / "settings.yaml").is_file()
+        run, begun = self.runs[name], (self.runs[name] / "settings.yaml").is_file()
         if begun and _finished(Run.open(run)):
             return
-        self.progress.say(f"twoslice train {self.dataset} --out {run} --method {settings.method}")
+        changes = self.changes(name)
+        said = " ".join(f"--set {change}" for change in changes)
+        self.progress.say(f"twoslice train {self.dataset} --out {run} --preset demo {said}")
+        settings = load_settings(preset="demo", assignments=changes)
         train(Dataset.open(self.dataset), run, settings, resume=begun, progress=self.progress)
 
-    def settings(self, name: str) -> Settings:
-        """Short runs on whole scans; everything else as the preset has it."""
-        iterations = self.scale.iterations[name]
-        return load_settings(
-            preset="fast",
-            method=METHODS[name],
-            assignments=[
-                f"training.seed={self.seed}",
-                f"training.iterations={iterations}",
-                f"training.patch={list(self.scale.shape)}",
-                f"training.setting={'sparse' if name == DRAWN else 'dense'}",
-            ],
-        )
+    def changes(self, name: str) -> list[str]:
+        """What a training has beside the preset; on slices alone one network can see more."""
+        changes = [f"training.seed={self.seed}"]
+        if name == DESCO:
+            return [*changes, f"training.iterations={self.scale.desco_iterations}"]
+        return [
+            *changes,
+            f"training.iterations={self.scale.drawn_iterations}",
+            "method=supervised",
+            "training.setting=sparse",
+            "training.labeled_per_batch=2",
+        ]
 
     def predict(self, name: str) -> None:
         """The test scans, which no training saw."""
