@@ -82,6 +82,20 @@ def test_a_used_folder_is_refused_and_left_alone(dataset: Dataset, tmp_path: Pat
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
 
 
+def test_what_a_killed_start_or_save_left_behind_is_no_hindrance(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    (out / ".writing-abc").mkdir(parents=True)
+    (out / "plan.json").write_text("{}")
+    train(dataset, out, tiny.settings(iterations=2))
+    half = out / "checkpoints" / ".writing-step-000004-xyz"
+    half.mkdir()
+    (half / "weights.safetensors").write_bytes(b"half")
+    train(dataset, out, tiny.settings(), resume=True)
+    assert not half.exists()
+
+
 def test_a_loss_that_is_no_number_stops_and_names_step_cases_and_checkpoint(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,12 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     return target
 
 
+def clear_leftovers(folder: Path) -> None:
+    """Remove what a training that was killed while saving left half written."""
+    for half in folder.glob(".writing-*") if folder.is_dir() else ():
+        shutil.rmtree(half, ignore_errors=True)
+
+
 def list_checkpoints(folder: Path) -> list[Path]:
     """The checkpoints in `folder`, the earliest first."""
     if not folder.is_dir():

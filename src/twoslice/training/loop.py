@@ -16,7 +16,12 @@ from twoslice.methods.registry import find_method
 from twoslice.progress import Progress, Silent
 from twoslice.settings import Settings
 from twoslice.training.averaging import Averaged
-from twoslice.training.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
+from twoslice.training.checkpoints import (
+    Checkpoint,
+    clear_leftovers,
+    load_checkpoint,
+    save_checkpoint,
+)
 from twoslice.training.devices import make_fabric, seed_everything, to_device
 from twoslice.training.interrupt import Interrupt
 from twoslice.training.journal import Journal
@@ -154,6 +159,7 @@ class Trainer:
 
     def _restore(self) -> None:
         """Go on from the last checkpoint, if there is one."""
+        clear_leftovers(self.run.checkpoints)
         if not self.run.has_checkpoint:
             return
         checkpoint = load_checkpoint(self.run.latest)

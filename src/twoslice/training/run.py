@@ -57,8 +57,8 @@ class Run:
 
     @classmethod
     def create(cls, folder: Path, settings: Settings, plan: Plan, dataset: Dataset) -> Run:
-        """A new run, in memory until `save`; a folder with anything in it is refused."""
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        """A new run, in memory until `save`; a folder with anybody's work in it is refused."""
+        if folder.exists() and (not folder.is_dir() or _holds_work(folder)):
             raise OutputError(
                 f"{folder}: already there and not empty. Name another --out, or go on with "
                 f"--resume if it is a run that was interrupted."
@@ -129,6 +129,14 @@ class Run:
         method.requires_grad_(False)
         ready: Method = method.eval().to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
         return ready
+
+
+def _holds_work(folder: Path) -> bool:
+    """Whether anything is there but what a training that was killed while starting leaves."""
+    left = {"plan.json", "data.json", "preprocessed"}
+    return any(
+        path.name not in left and not path.name.startswith(".writing-") for path in folder.iterdir()
+    )
 
 
 def _read_model(path: Path, model: type[M]) -> M:
