@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from propagation.scenes import dice, drawn, two_blobs
 from twoslice.planes import Plane
 from twoslice.propagation.propagate import Propagated, propagate_scan
-from twoslice.propagation.quality import Check, agreement, expected_dice, fit_decay, judge
+from twoslice.propagation.quality import Check, agreement, fit_decay, judge
 from twoslice.settings import PropagationSettings
 
 
@@ -50,7 +50,6 @@ def test_agreement_is_the_mean_dice_of_two_views() -> None:
     assert agreement(label, other, 3) == pytest.approx(expected)
     assert agreement(label, label, 3) == 1
     assert agreement(label * 0, label * 0, 3) is None
-    assert expected_dice([], 0.5) is None
 
 
 def test_the_self_check_is_the_dice_of_a_plane_alone_on_the_other_drawn_slice() -> None:

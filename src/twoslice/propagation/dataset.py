@@ -23,7 +23,7 @@ from twoslice.propagation.quality import POOR
 from twoslice.propagation.views import FOLDER, read_record, record_path, view_path
 from twoslice.settings import PropagationSettings
 
-VERSION = 1
+VERSION = 2
 """Raised when the views of the same input change, so that old ones are made anew."""
 
 

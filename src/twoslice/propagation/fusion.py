@@ -1,12 +1,15 @@
 """The fused view: what all planes together say of each voxel.
 
 Each plane's log odds count by α ** distance to its source slice, with the decay α that the
-self-check measured on this scan and plane, so the plane that is nearer and held better decides.
-Intensity has a smaller say. A smoothing of at most one voxel lets neighbours agree.
+self-check measured on this scan and plane, so the plane that is nearer and held better decides;
+and, class by class, by how much of the class its drawn slices show: a slice that grazes an organ
+knows little of it. Intensity has a smaller say. A smoothing of at most one voxel lets neighbours
+agree.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,24 +28,29 @@ _INTENSITY = 0.3
 _SMOOTHING = 1.0
 _SMOOTHING_SHARE = 1 / 30  # of the smallest class's radius: what suits an atrium erases a sliver
 _SLAB = 24
+_SURE = 6.0  # radius in voxels at which the probabilities' own Dice needs no scaling
+_FAINT = 0.02  # a probability below this is the floor of the log odds, not a belief
 
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """One plane's result: log odds (N, classes - 1, H, W) as float16, slices to the source (N)."""
+    """One plane's result: log odds (N, classes - 1, H, W) as float16, slices to the source (N),
+    and the trust in each class (classes - 1).
+    """
 
     plane: Plane
     odds: Tensor
     away: Tensor
     decay: float
+    trust: Tensor
 
     def slab(self, axis: int, where: slice) -> Tensor:
         """(S, classes - 1, rows, columns): slices of the plane across `axis`, in float32."""
         return _across(self.odds, self.plane.axis, axis)[where].float()
 
     def weight(self, axis: int, where: slice) -> Tensor:
-        """α ** distance, to be multiplied with the same slab."""
-        weight = (self.decay ** self.away.float()).view(-1, 1, 1, 1)
+        """Trust · α ** distance, to be multiplied with the same slab."""
+        weight = (self.decay ** self.away.float()).view(-1, 1, 1, 1) * self.trust.view(1, -1, 1, 1)
         turned = _across(weight, self.plane.axis, axis)
         return turned[where] if axis == self.plane.axis else turned
 
@@ -53,25 +61,60 @@ def _across(slices: Tensor, own: int, axis: int) -> Tensor:
     return volume.movedim(1 + axis, 0)
 
 
+@dataclass(frozen=True, eq=False)
+class Fused:
+    """The fused classes (I, J, K), and the Dice to expect of each class; None for an absent one.
+
+    Were the fused probabilities true, 2 Σ p·y / (Σ p + Σ y) would be the Dice of the label y. They
+    are not quite: doubt reaches a few voxels, while true errors grow with the object. So what is
+    missing to 1 is scaled by the root of the class's radius (docs/results.md has how well it fits).
+    """
+
+    label: NDArray[np.uint8]
+    expected: tuple[float | None, ...]
+
+
+def _belief(odds: Tensor, label: Tensor) -> NDArray[np.float64]:
+    """(2, classes - 1): Σ p·y and Σ p + Σ y of a slab."""
+    soft = _soft(odds)[:, 1:]
+    soft = torch.where(soft < _FAINT, 0, soft)
+    rows = []
+    for value in range(soft.shape[1]):
+        chosen = label == value + 1
+        one = soft[:, value].double()
+        rows.append([float(one[chosen].sum()), float(one.sum()) + float(chosen.sum())])
+    return np.array(rows).T
+
+
+def _expected(sums: NDArray[np.float64], radii: Sequence[float]) -> tuple[float | None, ...]:
+    """The Dice to expect of each class, doubt growing with the root of its radius."""
+    shared, whole = sums
+    return tuple(
+        float(max(0.0, 1 - (1 - 2 * a / b) * math.sqrt(radius / _SURE))) if b > 0 else None
+        for a, b, radius in zip(shared, whole, radii, strict=True)
+    )
+
+
 def fuse(
     planes: Sequence[Carried],
     slices: Tensor,
     *,
     appearance: Appearance | None,
-    radius: float,
+    radii: Sequence[float],
     spacing: tuple[float, float, float],
-) -> NDArray[np.uint8]:
-    """(I, J, K) classes. `slices` is the first plane's stack of the normalized image,
-    `radius` the smallest class's in voxels.
+) -> Fused:
+    """All planes' say on each voxel. `slices` is the first plane's stack of the normalized image,
+    `radii` the classes' in voxels.
 
     Slab by slab, so that memory hardly grows with the number of classes.
     """
     first = planes[0].plane
-    sigma = min(_SMOOTHING, _SMOOTHING_SHARE * radius)
+    sigma = min(_SMOOTHING, _SMOOTHING_SHARE * min(radii))
     sigmas = [sigma * min(spacing) / side for side in spacing]
     halo = int(np.ceil(3 * _SMOOTHING))
     total = len(slices)
     label = np.empty((total, *slices.shape[-2:]), dtype=np.uint8)
+    sums = np.zeros((2, planes[0].odds.shape[1]))
     for start in range(0, total, _SLAB):
         low, high = max(0, start - halo), min(total, start + _SLAB + halo)
         odds = _weighted(planes, first.axis, slice(low, high))
@@ -81,14 +124,19 @@ def fuse(
             odds = _smooth(odds, first.axis, sigmas)
         stop = min(total, start + _SLAB)
         kept = odds[start - low : stop - low]
-        label[start:stop] = classify(kept).numpy()
-    return np.ascontiguousarray(first.unstack(label))
+        found = classify(kept)
+        label[start:stop] = found.numpy()
+        sums += _belief(kept, found)
+    return Fused(np.ascontiguousarray(first.unstack(label)), _expected(sums, radii))
 
 
 def classify(odds: Tensor) -> Tensor:
-    """The likeliest class of (N, classes - 1, …) log odds; background where none is above 0."""
-    best, which = odds.max(1)
-    return torch.where(best > 0, which + 1, 0).to(torch.uint8)
+    """The likeliest class of (N, classes - 1, H, W) log odds; background where none is above 0."""
+    label = torch.empty(len(odds), *odds.shape[2:], dtype=torch.uint8)
+    for start in range(0, len(odds), _SLAB):  # the indices that torch finds take 8 bytes each
+        best, which = odds[start : start + _SLAB].max(1)
+        label[start : start + _SLAB] = torch.where(best > 0, which + 1, 0)
+    return label
 
 
 def disagreement(one: Carried, other: Carried) -> NDArray[np.uint8]:

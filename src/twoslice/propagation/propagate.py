@@ -16,7 +16,7 @@ from twoslice.annotation.types import SparseAnnotation
 from twoslice.errors import ScanError
 from twoslice.planes import Plane
 from twoslice.propagation.carry import Carrier, Walk, log_odds, one_hot
-from twoslice.propagation.fusion import Carried, classify, disagreement, fuse
+from twoslice.propagation.fusion import Carried, Fused, classify, disagreement, fuse
 from twoslice.propagation.intensity import Appearance, normalize
 from twoslice.propagation.operators import resize
 from twoslice.propagation.quality import (
@@ -25,7 +25,6 @@ from twoslice.propagation.quality import (
     Quality,
     ViewQuality,
     agreement,
-    expected_dice,
     judge,
 )
 from twoslice.propagation.registrars import REGISTRARS, Registrar
@@ -86,6 +85,11 @@ class _Scan:
     classes: int
     settings: PropagationSettings
 
+    @property
+    def slots(self) -> list[tuple[Plane, int]]:
+        """Where the drawn slices lie."""
+        return [(drawn.plane, drawn.index) for drawn in self.annotation.slices]
+
     def stack(self, plane: Plane) -> Stack:
         return Stack.of(plane, self.image, self.annotation)
 
@@ -98,6 +102,11 @@ class _Scan:
             for each in annotation.slices
         ]
         return Appearance.seen_on(drawn, self.classes)
+
+    def trust(self, plane: Plane) -> Tensor:
+        """Per class, the radius that this plane's slices show against the largest drawn."""
+        own = torch.tensor(radii(self.annotation.in_plane(plane), self.classes))
+        return own / torch.tensor(radii(self.annotation.slices, self.classes))
 
     def carrier(self, plane: Plane, *, alone: bool) -> Carrier:
         """What carries a plane; `alone`, it knows nothing of the other planes' drawn slices."""
@@ -126,22 +135,34 @@ class _Work:
     def run(self) -> Propagated:
         planes = self.scan.annotation.planes
         stacks = {plane: self.scan.stack(plane) for plane in planes}
+        carried, judged, cycle = self._planes(stacks)
+        views = self._views(carried)
+        fused = self._fuse(carried, stacks[planes[0]])
+        views[FUSED] = self._fused_view(views, fused)
+        quality = self._quality(judged, views, fused)
+        apart = disagreement(carried[0], carried[1]) if len(carried) > 1 else None
+        return Propagated(views, quality, cycle, apart)
+
+    def _planes(
+        self, stacks: dict[Plane, Stack]
+    ) -> tuple[list[Carried], dict[Plane, ViewQuality], dict[str, NDArray[np.uint8]]]:
+        """Register, check and carry every plane; the fields, as large as the scan, end here."""
+        planes = list(stacks)
         walks = {plane: stack.register(self.registrar) for plane, stack in stacks.items()}
         cycle = {
             plane.value: self._cycle(stacks[plane], walks[plane])
             for plane in planes
             if self.scan.settings.cycle
         }
-        checked = _at_once(lambda plane: self._check(stacks[plane], walks[plane]), planes)
-        checks = dict(zip(planes, checked, strict=True))
-        judged = {plane: judge(checks[plane], self.scan.classes) for plane in planes}
+        checks = _at_once(lambda plane: self._check(stacks[plane], walks[plane]), planes)
+        judged = {
+            plane: judge(found, self.scan.classes)
+            for plane, found in zip(planes, checks, strict=True)
+        }
         carried = _at_once(
             lambda plane: self._carry(stacks[plane], walks[plane], judged[plane].decay), planes
         )
-        views = self._views(carried, stacks[planes[0]])
-        quality = self._quality(judged, views)
-        apart = disagreement(carried[0], carried[1]) if len(carried) > 1 else None
-        return Propagated(views, quality, cycle, apart)
+        return carried, judged, cycle
 
     def _carry(self, stack: Stack, walks: Sequence[Walk], decay: float | None) -> Carried:
         """The plane's log odds everywhere, drawn slices of other planes used where they cross."""
@@ -155,7 +176,8 @@ class _Work:
         carrier.run(walks, stack.masks, stack.bins, put)
         for index, mask in stack.masks.items():
             odds[index] = log_odds(one_hot(mask, self.scan.classes)[None])[0].half()
-        return Carried(stack.plane, odds, _away(stack), decay or PAPER_DECAY)
+        trust = self.scan.trust(stack.plane)
+        return Carried(stack.plane, odds, _away(stack), decay or PAPER_DECAY, trust)
 
     def _check(self, stack: Stack, walks: Sequence[Walk]) -> list[Check]:
         """The plane carried alone, on the slices drawn in other planes."""
@@ -189,37 +211,55 @@ class _Work:
             maps[index] = (full / CYCLE_UNIT).round().clamp(0, 255).to(torch.uint8).numpy()
         return np.ascontiguousarray(stack.plane.unstack(maps))
 
-    def _views(self, carried: Sequence[Carried], first: Stack) -> dict[str, LabelView]:
+    def _views(self, carried: Sequence[Carried]) -> dict[str, LabelView]:
+        """A view a plane."""
         annotation = self.scan.annotation
-        slots = [(drawn.plane, drawn.index) for drawn in annotation.slices]
         views = {}
         for each in carried:
+            name = each.plane.value
             label = np.ascontiguousarray(each.plane.unstack(classify(each.odds).numpy()))
-            distance = distance_map(annotation.shape, slots, [each.plane])
-            views[each.plane.value] = LabelView(each.plane.value, mix(label, annotation), distance)
+            distance = distance_map(annotation.shape, self.scan.slots, [each.plane])
+            views[name] = LabelView(name, mix(label, annotation), distance)
+        return views
+
+    def _fuse(self, carried: Sequence[Carried], first: Stack) -> Fused | None:
+        """What all planes say together; None with a single plane."""
         if len(carried) == 1:
-            only = views[carried[0].plane.value]
-            return views | {FUSED: LabelView(FUSED, only.label, only.distance)}
-        label = fuse(
+            return None
+        annotation = self.scan.annotation
+        return fuse(
             carried,
             first.slices,
             appearance=self.scan.appearance(annotation),
-            radius=min(radii(annotation.slices, self.scan.classes)),
+            radii=radii(annotation.slices, self.scan.classes),
             spacing=self.spacing,
         )
-        distance = distance_map(annotation.shape, slots, annotation.planes)
-        return views | {FUSED: LabelView(FUSED, mix(label, annotation), distance)}
 
-    def _quality(self, judged: dict[Plane, ViewQuality], views: dict[str, LabelView]) -> Quality:
-        planes = list(judged)
-        same = None
-        if len(planes) > 1:
-            one, other = views[planes[0].value].label, views[planes[1].value].label
+    def _fused_view(self, views: dict[str, LabelView], fused: Fused | None) -> LabelView:
+        annotation = self.scan.annotation
+        if fused is None:
+            only = next(iter(views.values()))
+            return LabelView(FUSED, only.label, only.distance)
+        distance = distance_map(annotation.shape, self.scan.slots, annotation.planes)
+        return LabelView(FUSED, mix(fused.label, annotation), distance)
+
+    def _quality(
+        self,
+        judged: dict[Plane, ViewQuality],
+        views: dict[str, LabelView],
+        fused: Fused | None,
+    ) -> Quality:
+        same, expected = None, None
+        if fused is not None:
+            one, other = (views[plane.value].label for plane in list(judged)[:2])
             same = agreement(one, other, self.scan.classes)
+            known = [value for value in fused.expected if value is not None]
+            expected = float(np.mean(known)) if known else 0.0
         return Quality(
             views={plane.value: quality for plane, quality in judged.items()},
             agreement=same,
-            expected=expected_dice(list(judged.values()), same),
+            expected=expected,
+            per_class=fused.expected if fused is not None else None,
         )
 
 

@@ -71,14 +71,22 @@ class Quality:
     views: dict[str, ViewQuality]
     agreement: float | None
     expected: float | None
+    per_class: tuple[float | None, ...] | None = None
 
     def to_tree(self, class_names: Sequence[str]) -> dict[str, Any]:
         """Plain values for JSON."""
         return {
             "expected_dice": _rounded(self.expected),
+            "expected_per_class": self._by_class(class_names),
             "agreement": _rounded(self.agreement),
             "views": {name: view.to_tree(class_names) for name, view in self.views.items()},
         }
+
+    def _by_class(self, class_names: Sequence[str]) -> dict[str, float | None] | None:
+        if self.per_class is None:
+            return None
+        pairs = zip(class_names[1:], self.per_class, strict=True)
+        return {name: _rounded(value) for name, value in pairs}
 
 
 def judge(checks: Sequence[Check], classes: int) -> ViewQuality:
@@ -111,17 +119,6 @@ def agreement(one: NDArray[np.uint8], other: NDArray[np.uint8], classes: int) ->
         if size:
             found.append(2 * int((mine & theirs).sum()) / size)
     return float(np.mean(found)) if found else None
-
-
-def expected_dice(views: Sequence[ViewQuality], agreement: float | None) -> float | None:
-    """What Dice to expect of the fused view: the mean of self-check and agreement of the planes.
-
-    A plain mean of both: each alone ranks scans less well (docs/results.md).
-    """
-    known = [view.dice for view in views if view.dice is not None]
-    if not known or agreement is None:
-        return None
-    return (float(np.mean(known)) + agreement) / 2
 
 
 def _overlaps(checks: Sequence[Check], classes: int) -> tuple[list[int], list[int]]:
