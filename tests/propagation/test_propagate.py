@@ -208,3 +208,21 @@ def test_classes_never_overlap_in_any_view() -> None:
         for view in propagate(image, swapped, classes=3, settings=settings).views.values():
             masks = np.stack([view.label == value for value in range(3)])
             assert (masks.sum(axis=0) == 1).all()
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 4), (2, 9, 5), (13, 3, 3)])
+def test_tiny_scans_are_carried_too(shape: tuple[int, int, int]) -> None:
+    image = texture((1, *shape), sigma=1.0)
+    label = np.zeros(shape, np.uint8)
+    label[1:, 1:, 1:] = 1
+    views = propagate(image, drawn(label, axial=1, coronal=1)).views
+    assert all(view.label.shape == shape for view in views.values())
+
+
+@pytest.mark.slow
+def test_the_papers_own_way_runs_with_ants() -> None:
+    pytest.importorskip("ants")
+    image, label = moving_disc(slices=5, shift=(1.0, 0.0))
+    settings = PropagationSettings(registrar="ants", carry="paper", cycle=False)
+    view = propagate(image, drawn(label, axial=2), settings=settings).views["axial"]
+    assert dice(view.label, label) > 0.9
