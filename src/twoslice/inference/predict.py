@@ -82,12 +82,15 @@ def predict(
             task.advance(note=scan.case)
     _write_manifest(out, opened, [*done, *already], failed)
     if failed:
-        raise PartialError(
-            f"{len(failed)} of {len(scans)} scan(s) could not be predicted "
-            f"({', '.join(sorted(failed))}); the other {len(scans) - len(failed)} are in {out}. "
-            f"First fault: {next(iter(failed.values()))}"
-        )
+        raise PartialError(_tell(failed, len(scans), out))
     return PredictionSummary(out, tuple(done), tuple(already), failed)
+
+
+def _tell(failed: dict[str, str], total: int, out: Path) -> str:
+    return (
+        f"{len(failed)} of {total} scan(s) could not be predicted ({', '.join(sorted(failed))}); "
+        f"the other {total - len(failed)} are in {out}. First fault: {next(iter(failed.values()))}"
+    )
 
 
 def _predict_one(predictor: Predictor, scan: FoundScan, out: Path, wanted: Wanted) -> str | None:

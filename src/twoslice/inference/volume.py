@@ -24,7 +24,7 @@ from twoslice.training.volumes import prepare_image, resample_image
 _WHOLE = 1.0
 """A volume of up to this many patches goes through in one pass: instance norm takes its
 statistics from what it sees, so a larger field than in training is not the same to it. Measured
-on the demo's phantoms: 79.0 Dice in one pass, 80.3 in windows of the patch's size."""
+on one seed of phantoms: 79.0 Dice in one pass, 80.3 in windows of the patch's size."""
 
 
 @dataclass(frozen=True, eq=False)

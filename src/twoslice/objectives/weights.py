@@ -14,8 +14,3 @@ def slice_weight(distance: Int[Tensor, "B I J K"], decay: float) -> Float[Tensor
     known = distance != NEVER
     steps = distance.float()
     return known.float() * (decay**steps)
-
-
-def drawn_only(distance: Int[Tensor, "B I J K"]) -> Float[Tensor, "B I J K"]:
-    """1 on the drawn voxels and 0 elsewhere: `slice_weight` at α = 0."""
-    return (distance == 0).float()
