@@ -46,5 +46,5 @@ def test_a_plane_is_found_by_axis_and_by_name(plane: Plane) -> None:
 
 
 def test_an_unknown_plane_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(SettingsError, match="'oblique' is not a plane.*sagittal, coronal, axial"):
+    with pytest.raises(SettingsError, match=r"'oblique' is not a plane.*sagittal, coronal, axial"):
         Plane.parse("oblique")

@@ -70,7 +70,6 @@ class TrainingSettings(_Frozen):
     foreground_share: Fraction = Field(0.6, description="labelled patches centred on drawn target")
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["32-true", "16-mixed", "bf16-mixed"] = "32-true"
-    compile: bool = False
 
 
 class DescoSettings(_Frozen):
