@@ -93,7 +93,7 @@ class DemoResult:
 
 def scored_on(name: str, evaluation: Evaluation) -> str:
     """Which scans a score was measured on: propagation has labels for the labelled ones only."""
-    kind = "labelled scans, away from their slices too" if name == PROPAGATED else "test scans"
+    kind = "labelled scans, the only ones it covers" if name == PROPAGATED else "test scans"
     return f"{evaluation.summary['cases']} {kind}"
 
 
@@ -228,6 +228,7 @@ class _Demo:
             labels=self.phantoms / "labelsTs",
             scans=[self.phantoms / "imagesTs"],
             rivals=[Rival(name, found, scored_on(name, found)) for name, found in scores.items()],
+            title=f"Demo on phantoms, seed {self.seed}",
             progress=self.progress,
         )
 

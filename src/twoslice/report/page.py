@@ -52,13 +52,14 @@ def write_report(
     labels: Path | None = None,
     scans: Sequence[Path] = (),
     rivals: Sequence[Rival] = (),
+    title: str | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Write one self-contained HTML page about a run; return where it lies.
 
     `predictions` are label maps to show, `labels` dense ones to score them with. `scans` says
     where predicted scans lie that are not in the dataset. `rivals` are other ways to get labels,
-    shown beside this run's scores.
+    shown beside this run's scores. `title` stands for the dataset's name.
     """
     target = out or run / "report.html"
     sources = Sources.open(
@@ -80,7 +81,9 @@ def write_report(
             section = build()
             built += [section] if section is not None else []
             task.advance()
-    atomic.write_text(target, render(_page(sources, drawn, tuple(built))))
+    atomic.write_text(
+        target, render(_page(title or sources.dataset.name, sources, drawn, tuple(built)))
+    )
     return target
 
 
@@ -93,7 +96,12 @@ def render(page: Page) -> str:
     return template.render(page=page, style=(HERE / "page.css").read_text(encoding="utf-8"))
 
 
-def _page(sources: Sources, drawn: dict[str, SparseAnnotation], built: tuple[Section, ...]) -> Page:
+def _page(
+    title: str,
+    sources: Sources,
+    drawn: dict[str, SparseAnnotation],
+    built: tuple[Section, ...],
+) -> Page:
     data, method = sources.dataset, sources.run.settings.method
     slices = sum(len(annotation.slices) for annotation in drawn.values())
     tiles = [
@@ -106,8 +114,8 @@ def _page(sources: Sources, drawn: dict[str, SparseAnnotation], built: tuple[Sec
         dice = sources.evaluation.summary["overall"]["dice"]
         tiles.append(Tile(f"{100 * dice['mean']:.1f}", "mean Dice on scans with dense labels"))
     return Page(
-        title=data.name,
-        subtitle=f"Method {method}, run {sources.run.folder.name}, "
+        title=title,
+        subtitle=f"Method {method}, run folder {sources.run.folder.name}, "
         f"{datetime.now().astimezone():%d %B %Y, %H:%M}",
         tiles=tuple(tiles),
         words=_in_words(sources, drawn, slices),

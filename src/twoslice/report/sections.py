@@ -140,7 +140,7 @@ def propagated_views(sources: Sources, annotations: dict[str, SparseAnnotation])
     words = (
         "Each drawn slice was carried through its scan, slice by slice, by registration. Away from "
         "the drawn slices (dotted) these labels are guesses, and training trusts them less. The "
-        "expected Dice comes from the drawn slices alone: each plane checked on the other's.",
+        "expected Dice is propagation's own estimate, made without dense labels.",
     )
     return Section("propagated", "Propagated labels", words, cards=tuple(cards))
 
