@@ -28,23 +28,22 @@ class BatchedRegistrar:
     and BTCV, composing better than adding, and more steps no better (docs/LOG.md).
     """
 
-    levels: tuple[tuple[float, int], ...] = ((4, 15), (2, 10))
+    levels: tuple[tuple[float, int], ...] = ((4, 15), (2, 8))
     sigma: float = 1.5
-    chunk: int = 16
 
     def __call__(self, *, fixed: Slices, moving: Slices) -> Displacements:
         """Register every pair; on a CPU in chunks that stay in its cache, spread over threads."""
         height, width = fixed.shape[-2:]
         if fixed.device.type != "cpu" or len(fixed) == 0:
             return Displacements(self._register(fixed, moving), (height, width))
-        starts = range(0, len(fixed), self.chunk)
+        chunk = max(16, 2**17 // (height * width))
 
         def run(start: int) -> Tensor:
-            part = slice(start, start + self.chunk)
+            part = slice(start, start + chunk)
             return self._register(fixed[part].contiguous(), moving[part].contiguous())
 
         with ThreadPoolExecutor(workers()) as pool:
-            fields = list(pool.map(run, starts))
+            fields = list(pool.map(run, range(0, len(fixed), chunk)))
         return Displacements(torch.cat(fields), (height, width))
 
     def _register(self, fixed: Tensor, moving: Tensor) -> Tensor:
@@ -54,20 +53,22 @@ class BatchedRegistrar:
             height, width = target.shape[-2:]
             field = resize(field, (height, width))
             unit = pixel((height, width), fixed.device)
-            slopes = gradient(target)
             for _ in range(steps):
-                step = smooth(_force(target, slopes, sample(source, field)), self.sigma) * unit
+                step = smooth(_force(target, sample(source, field)), self.sigma) * unit
                 field = sample(field, step) + step
         return field
 
 
-def _force(target: Tensor, slopes: tuple[Tensor, Tensor], moved: Tensor) -> Tensor:
+def _force(target: Tensor, moved: Tensor) -> Tensor:
     """(N, 2, H, W): the demons step of each pixel, along columns and rows, in pixels."""
-    columns, rows = gradient(moved)
-    columns, rows = (columns + slopes[0]) * 0.5, (rows + slopes[1]) * 0.5
+    columns, rows = gradient((target + moved) * 0.5)
     gap = target - moved
     # The gap in the denominator bounds a step by half a pixel; 1e-3 keeps noise on even tissue
     # (1e-3 = 3 % of the intensity range, squared) from moving anything.
-    bound = (columns * columns + rows * rows + gap * gap).sum(1, keepdim=True) + 1e-3
-    push = torch.cat(((gap * columns).sum(1, keepdim=True), (gap * rows).sum(1, keepdim=True)), 1)
+    bound = _over_channels(columns * columns + rows * rows + gap * gap) + 1e-3
+    push = torch.cat((_over_channels(gap * columns), _over_channels(gap * rows)), 1)
     return push / bound
+
+
+def _over_channels(values: Tensor) -> Tensor:
+    return values if values.shape[1] == 1 else values.sum(1, keepdim=True)
