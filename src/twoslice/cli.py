@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from twoslice import __version__
 from twoslice import options as o
 from twoslice.console import align_rows, millimetres, words
 from twoslice.errors import TwosliceError
@@ -43,19 +41,8 @@ def main(arguments: list[str] | None = None) -> None:
         raise
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"twoslice {__version__}")
-        raise typer.Exit
-
-
 @app.callback()
-def common(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
-    ] = False,
-) -> None:
+def common(version: o.Version = False) -> None:
     """Segment a set of 3-D scans from two labelled slices in a handful of them.
 
     Start with `twoslice demo`: it runs everything on made-up scans in under four minutes.
@@ -63,14 +50,10 @@ def common(
 
 
 @app.command()
-def demo(
-    out: o.OutFolder = Path("twoslice-demo"),
-    seed: o.Seed = 0,
-) -> None:
+def demo(out: o.OutFolder = Path("twoslice-demo"), seed: o.Seed = 0) -> None:
     """Run everything on made-up scans, to the report.
 
-    Phantoms, two slices in three of them, propagation, training, prediction, scores and a page
-    with pictures, in under four minutes. Stopped and typed again, it goes on where it was.
+    In under four minutes. Stopped and typed again, it goes on where it was.
     """
     from twoslice.demo.pipeline import run_demo
 
@@ -153,14 +136,11 @@ def simulate(
 
 @app.command()
 def check(
-    dataset: o.DatasetFolder,
-    settings: o.SettingsFile = None,
-    assign: o.Assignments = None,
+    dataset: o.DatasetFolder, settings: o.SettingsFile = None, assign: o.Assignments = None
 ) -> None:
     """Check scans, labels and drawn slices: a line a fault.
 
-    Geometry, label values, and the line where the slices of a scan cross. Exit 2 if anything is
-    at fault.
+    Geometry, label values, and the line where the slices of a scan cross.
     """
     from twoslice.annotation.check import check_dataset
     from twoslice.io.dataset import Dataset
@@ -195,23 +175,19 @@ def propagate(
     Makes a dense pseudo label a plane (a label view), with its quality, in DATASET/propagated.
     """
     from twoslice.io.dataset import Dataset
-    from twoslice.propagation.dataset import (
-        PropagationPartialError,
-        propagate_dataset,
-        summary_table,
-    )
+    from twoslice.propagation import dataset as stage
     from twoslice.settings import load_settings
 
     more = [f"propagation.registrar={registrar}"] if registrar else []
     loaded = load_settings(file=settings, assignments=[*(assign or ()), *more])
     try:
-        summary = propagate_dataset(
+        summary = stage.propagate_dataset(
             Dataset.open(dataset), settings=loaded.propagation, progress=for_stderr()
         )
-    except PropagationPartialError as error:
-        typer.echo(align_rows(summary_table(error.summary)))
+    except stage.PropagationPartialError as error:
+        typer.echo(align_rows(stage.summary_table(error.summary)))
         raise
-    typer.echo(align_rows(summary_table(summary)))
+    typer.echo(align_rows(stage.summary_table(summary)))
     typer.echo(f"{dataset / 'propagated'}: label views.\nNext: twoslice train {dataset} --out RUN")
 
 
@@ -292,8 +268,6 @@ def evaluate(
     )
     evaluation.write(out)
     typer.echo(summary_table(evaluation))
-    for entry in evaluation.summary["flagged"]:
-        typer.echo(f"note: case {entry['case']}, {entry['label']}: {entry['flag']}.")
     typer.echo(f"{out}: {len(evaluation.cases)} rows over {evaluation.summary['cases']} cases.")
 
 

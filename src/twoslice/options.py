@@ -5,7 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option, echo
+
+from twoslice import __version__
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        echo(f"twoslice {__version__}")
+        raise Exit
+
+
+Version = Annotated[
+    bool, Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+]
 
 # Folders and files.
 DatasetFolder = Annotated[Path, Argument(metavar="DATASET", help="A dataset folder.")]

@@ -18,7 +18,9 @@ COLUMNS = (
 
 
 def summary_table(evaluation: Evaluation) -> str:
-    """Mean ± standard deviation over cases, a row a label and one over all."""
+    """Mean ± standard deviation over cases, a row a label and one over all; then a line for every
+    mask that was empty.
+    """
     summary = evaluation.summary
     groups = dict(summary["labels"])
     if len(groups) > 1:
@@ -27,7 +29,11 @@ def summary_table(evaluation: Evaluation) -> str:
     rows += [
         [name, *(_cell(group, *column[1:]) for column in COLUMNS)] for name, group in groups.items()
     ]
-    return align(rows)
+    notes = [
+        f"note: case {entry['case']}, {entry['label']}: {entry['flag']}."
+        for entry in summary["flagged"]
+    ]
+    return "\n".join([align(rows), *notes])
 
 
 def _cell(group: dict[str, Any], metric: str, factor: float, decimals: int) -> str:

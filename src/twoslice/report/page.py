@@ -14,7 +14,7 @@ from twoslice.annotation.types import SparseAnnotation
 from twoslice.io import atomic
 from twoslice.progress import Progress, Silent
 from twoslice.report import sections
-from twoslice.report.sections import Section
+from twoslice.report.parts import Section
 from twoslice.report.sources import Sources
 from twoslice.report.tables import Rival
 

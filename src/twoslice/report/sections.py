@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +15,10 @@ from twoslice.planes import Plane
 from twoslice.propagation.views import read_view
 from twoslice.report.curves import Curve, chart, smoothed
 from twoslice.report.figures import Mark, Outline, fullest_slice, slice_picture, window
+from twoslice.report.parts import Block, Card, Diagram, Picture, Section
 from twoslice.report.sources import Sources
 from twoslice.report.tables import (
     Rival,
-    Table,
     rivals_table,
     scores_table,
     sizes_table,
@@ -28,55 +27,6 @@ from twoslice.report.tables import (
 
 MOST_CARDS = 12
 PLANES = (Plane.AXIAL, Plane.CORONAL, Plane.SAGITTAL)
-
-
-@dataclass(frozen=True)
-class Picture:
-    """An SVG, what it shows, and its width against its height (for setting it in a row)."""
-
-    svg: str
-    caption: str
-    width: float
-
-
-@dataclass(frozen=True)
-class Card:
-    """The pictures of one scan."""
-
-    title: str
-    pictures: tuple[Picture, ...]
-    figure: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Diagram:
-    """A chart with its title."""
-
-    title: str
-    svg: str
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Block:
-    """Text to be unfolded."""
-
-    title: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Section:
-    """One part of the page; what is empty is left out."""
-
-    anchor: str
-    heading: str
-    words: tuple[str, ...] = ()
-    table: Table | None = None
-    cards: tuple[Card, ...] = ()
-    curves: tuple[Diagram, ...] = ()
-    blocks: tuple[Block, ...] = field(default=())
 
 
 def comparison(rivals: Sequence[Rival]) -> Section | None:
