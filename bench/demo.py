@@ -17,6 +17,7 @@ from twoslice.progress import Lines
 
 
 def main() -> None:
+    """Run the seeds one after another and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--out", type=Path, default=None)
