@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format bench peers clean
+.PHONY: help demo test test-fast check format bench peers clean pictures
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,3 +57,6 @@ $(VENV)/.all: $(VENV)/.made pyproject.toml constraints.txt
 
 clean: ## Remove the environments and the demo
 	rm -rf $(VENV) .peers demo
+
+pictures: demo ## The README's pictures, from the demo's report (needs Chromium)
+	bash docs/images/make.sh demo/report.html

@@ -111,8 +111,8 @@ def run_demo(
     demo.claim()
     demo.make_data()
     demo.propagate()
-    # One thread is enough (137 s of processor time in all) and gives the same figures on any number
-    # of cores; on cores that other programs use too, a second made steps three times slower.
+    # One thread is enough for phantoms, gives the same figures on any number of cores, and does not
+    # stall where other programs use the cores too, as threads that wait for each other do.
     with single_threaded():
         for name in (DESCO, DRAWN):
             demo.train(name)
