@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -16,6 +17,9 @@ from twoslice import options as o
 from twoslice.console import align_rows, millimetres, words
 from twoslice.errors import TwosliceError
 from twoslice.progress import for_stderr
+
+if TYPE_CHECKING:
+    from twoslice.io.dataset import Dataset
 
 app = typer.Typer(
     name="twoslice",
@@ -36,7 +40,7 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(2) from None
     except SystemExit as ending:
         if ending.code == 130:
-            line = "stopped: what was finished is kept; the same command goes on from there."
+            line = "stopped: what was finished is kept."
             print(line, file=sys.stderr)  # noqa: T201
         raise
 
@@ -159,8 +163,21 @@ def check(
     targets = ", ".join(opened.class_names[1:])
     typer.echo(
         f"{dataset}: no fault. {len(opened.cases)} scans, {len(opened.labeled)} of them labelled; "
-        f"targets: {targets}.\nNext: twoslice propagate {dataset}"
+        f"targets: {targets}.\nNext: {_after_check(opened)}"
     )
+
+
+def _after_check(dataset: Dataset) -> str:
+    """What to do with a sound dataset depends on what is drawn in it."""
+    from twoslice.annotation.reading import DenseLabelError, read_annotation
+
+    if not dataset.labeled:
+        return "draw two slices in a few of the scans (docs/guide.md tells how)"
+    try:
+        read_annotation(dataset, dataset.labeled[0])
+    except DenseLabelError:
+        return f"its labels are dense: twoslice simulate {dataset.root} --out DATASET --labeled 5"
+    return f"twoslice propagate {dataset.root}"
 
 
 @app.command()

@@ -21,7 +21,12 @@ from annotation.strategies import (
     two_balls,
     write_dense,
 )
-from twoslice.annotation.reading import annotation_at, annotation_from_labels, read_annotation
+from twoslice.annotation.reading import (
+    DenseLabelError,
+    annotation_at,
+    annotation_from_labels,
+    read_annotation,
+)
 from twoslice.annotation.types import SparseAnnotation
 from twoslice.errors import AnnotationError
 from twoslice.io.dataset import Dataset
@@ -158,3 +163,17 @@ def test_the_file_stands_in_the_line_that_refuses_it(tmp_path: Path) -> None:
     with pytest.raises(AnnotationError, match=r"anna\.nii\.gz: looks like a dense label") as caught:
         read_annotation(dataset, "anna")
     assert re.search(r"\n", str(caught.value)) is None
+
+
+def test_ignore_that_was_painted_as_a_class_is_told_apart() -> None:
+    labels = annotation_at(two_balls(), [(AXIAL, 7), (CORONAL, 9)]).label_map(elsewhere=0)
+    assert (labels == 2).any()
+    with pytest.raises(AnnotationError, match="painted as a class, name all classes"):
+        annotation_from_labels(labels, ignore=2)
+
+
+def test_a_dense_label_with_a_few_ignored_voxels_is_dense() -> None:
+    labels = two_balls()
+    labels[0, 0, :3] = IGNORE
+    with pytest.raises(DenseLabelError, match="only 3 of 5760 voxels carry 'ignore'"):
+        annotation_from_labels(labels, ignore=IGNORE)

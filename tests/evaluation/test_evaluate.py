@@ -137,3 +137,19 @@ def test_an_empty_folder_and_a_missing_one_are_named(tmp_path: Path) -> None:
         evaluate(tmp_path / "nowhere", tmp_path)
     with pytest.raises(InputError, match="holds no label map"):
         evaluate(tmp_path, tmp_path)
+
+
+def test_two_files_for_one_case_are_refused(folders: tuple[Path, Path]) -> None:
+    ours, _ = folders
+    write_labels(ours / "a.nii", boxes(slice(2, 6)), grid())
+    with pytest.raises(InputError, match=r"a\.nii and a\.nii\.gz are both case a"):
+        evaluate(*folders, class_names=NAMES)
+
+
+def test_the_same_voxels_in_another_axis_order_score_the_same(folders: tuple[Path, Path]) -> None:
+    ours, _ = folders
+    before = evaluate(*folders, class_names=NAMES)
+    flipped = Grid(SHAPE, grid().affine @ np.diag([-1.0, 1.0, 1.0, 1.0]))
+    flipped.affine[:3, 3] = (grid().affine @ [SHAPE[0] - 1, 0, 0, 1])[:3]
+    write_labels(ours / "b.nii.gz", boxes(slice(4, 8)), flipped)
+    assert evaluate(*folders, class_names=NAMES).cases == before.cases

@@ -174,3 +174,19 @@ def test_an_unknown_view_and_a_damaged_record_are_refused(dataset: Dataset) -> N
 def test_importing_the_stage_does_not_import_torch() -> None:
     code = "import sys, twoslice.propagation.dataset; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_slice_redrawn_in_a_file_of_its_own_makes_new_views(dataset: Dataset) -> None:
+    labels = dataset.root / "labelsTr"
+    whole = np.asarray(nib.load(labels / "a.nii.gz").dataobj)
+    rows = np.flatnonzero((whole != 3).all(axis=(0, 2)))  # the coronal slice
+    coronal, moved = np.full_like(whole, 3), np.full_like(whole, 3)
+    coronal[:, rows[0]] = whole[:, rows[0]]
+    moved[:, rows[0] + 1] = whole[:, rows[0]]
+    (labels / "a.nii.gz").unlink()
+    save(labels / "a_coronal.nii.gz", coronal)
+    propagate_dataset(Dataset.open(dataset.root))
+    before = files(dataset.root / "propagated")["a_coronal.nii.gz"]
+    save(labels / "a_coronal.nii.gz", moved)
+    propagate_dataset(Dataset.open(dataset.root))
+    assert files(dataset.root / "propagated")["a_coronal.nii.gz"] != before

@@ -65,7 +65,9 @@ def merge_annotations(one: SparseAnnotation, other: SparseAnnotation) -> SparseA
             if against.plane != drawn.plane:
                 _refuse_disagreement(against, drawn)
         merged[drawn.plane, drawn.index] = drawn
-    return SparseAnnotation(one.shape, tuple(merged.values()))
+    # Axial first, as in a single file: the order of the planes says which network learns which.
+    ordered = sorted(merged, key=lambda slot: (-slot[0].axis, slot[1]))
+    return SparseAnnotation(one.shape, tuple(merged[slot] for slot in ordered))
 
 
 def _refuse_disagreement(one: AnnotatedSlice, other: AnnotatedSlice) -> None:

@@ -74,8 +74,10 @@ def annotation_from_labels(
     painted = (labels != 0) & ~undrawn
     if undrawn.all() or not (undrawn.any() or painted.any()):
         return SparseAnnotation(_shape(labels), ())
-    slots = _fully_drawn(~undrawn) if undrawn.any() else _painted(painted, planes)
-    return annotation_at(labels, slots)
+    if not undrawn.any():
+        return annotation_at(labels, _painted(painted, planes))
+    _refuse_few_ignored(labels, undrawn)
+    return annotation_at(labels, _fully_drawn(~undrawn))
 
 
 def annotation_at(labels: Labels, slots: Iterable[Slot]) -> SparseAnnotation:
@@ -94,6 +96,24 @@ def describe(slots: Iterable[Slot]) -> str:
     for plane, index in sorted(slots, key=lambda slot: (-slot[0].axis, slot[1])):
         by_plane.setdefault(plane, []).append(str(index))
     return " and ".join(f"{plane} {', '.join(found)}" for plane, found in by_plane.items())
+
+
+def _refuse_few_ignored(labels: Labels, undrawn: NDArray[np.bool_]) -> None:
+    """A few drawn slices leave most of a scan ignored; where most is 0, more was meant."""
+    few = 2 * int(undrawn.sum()) < labels.size
+    full = [plane.stack_first(~undrawn).all(axis=(1, 2)).sum() for plane in Plane]
+    if not few or sum(full) <= MOST_SLICES:
+        return
+    seen = f"only {int(undrawn.sum())} of {labels.size} voxels carry 'ignore', most are 0"
+    if smallest_covers(labels != 0, at_most=MOST_SLICES):
+        raise AnnotationError(
+            f"{seen}. If that value was painted as a class, name all classes in dataset.json (or "
+            f"with --names at import), so that 'ignore' comes after them."
+        )
+    raise DenseLabelError(
+        f"looks like a dense label: {seen}. Take slices from it with 'twoslice simulate', or set "
+        f"every voxel off the drawn slices to 'ignore'."
+    )
 
 
 def _fully_drawn(drawn: NDArray[np.bool_]) -> list[Slot]:

@@ -118,11 +118,14 @@ def label_files(folder: Path) -> dict[str, Path]:
         raise InputError(f"{folder}: there is no such folder. Check the path.") from None
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}. Make the folder readable.") from None
-    found = {
-        _stem(path): path
-        for path in files
-        if path.name.endswith(ENDINGS) and not path.name.startswith(".")
-    }
+    found: dict[str, Path] = {}
+    for path in files:
+        if path.name.endswith(ENDINGS) and not path.name.startswith("."):
+            first = found.setdefault(_stem(path), path)
+            if first != path:
+                raise InputError(
+                    f"{folder}: {first.name} and {path.name} are both case {_stem(path)}. Keep one."
+                )
     if not found:
         raise InputError(f"{folder}: holds no label map ({', '.join(ENDINGS)}). Check the path.")
     return found
@@ -171,7 +174,7 @@ def _score(
     tolerance_mm: float,
 ) -> list[Row]:
     ours, theirs = read_label_map(prediction), read_label_map(label)
-    if not ours.grid.same_as(theirs.grid):
+    if not ours.grid.ras.same_as(theirs.grid.ras):  # the same voxels, in whatever axis order
         raise AnnotationError(
             f"case {case}: {prediction} lies on another grid ({ours.grid.shape}, "
             f"{ours.grid.orientation}) than {label} ({theirs.grid.shape}, "

@@ -193,7 +193,10 @@ def _made_from(dataset: Dataset, case: str, settings: PropagationSettings) -> di
     return {
         "version": VERSION,
         "settings": settings.model_dump(mode="json"),
+        "labels": dataset.classes,
+        "ignore": dataset.ignore,
         "label": _digest(files.label) if files.label else None,
+        "parts": {plane.value: _digest(path) for plane, path in files.parts.items()},
         "image": [_digest(path) for path in files.images],
     }
 
