@@ -13,6 +13,7 @@ import SimpleITK as sitk  # noqa: N813
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydicom.dataset import FileDataset
+from pydicom.uid import BasicTextSRStorage
 
 from scan_files import LPS_TO_RAS, Affine, affines, blocks, resave, write_series
 from twoslice.errors import ScanError
@@ -76,6 +77,7 @@ def test_other_files_and_reports_in_the_folder_are_passed(tmp_path: Path) -> Non
 
     def as_report(header: FileDataset) -> None:
         del header.Rows, header.Columns, header.PixelData
+        header.SOPClassUID = header.file_meta.MediaStorageSOPClassUID = BasicTextSRStorage
 
     resave(files[0], as_report)
     shutil.move(files[0], tmp_path / "report.dcm")
@@ -218,6 +220,37 @@ def test_a_slice_whose_pixels_are_cut_short_is_refused(
     with pytest.raises(ScanError, match="not readable as DICOM"):
         read_scan(tmp_path)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_slice_at_the_end_whose_header_is_cut_is_refused_by_name(tmp_path: Path) -> None:
+    _, files = write_series(tmp_path, blocks(SHAPE))
+    whole = files[-1].read_bytes()
+    pixels = whole.index(b"\xe0\x7f\x10\x00")
+    for length in (140, 200, 300, 400, 500, pixels - 40):
+        files[-1].write_bytes(whole[:length])
+        with pytest.raises(ScanError, match=files[-1].name):
+            read_scan(tmp_path)
+
+
+@pytest.mark.parametrize("left", [0, 12, 13, -1, -2])
+def test_a_slice_at_the_end_that_is_cut_at_its_pixels_is_refused(
+    tmp_path: Path, left: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _, files = write_series(tmp_path, blocks(SHAPE))
+    whole = files[-1].read_bytes()
+    pixels = whole.index(b"\xe0\x7f\x10\x00")
+    files[-1].write_bytes(whole[:left] if left < 0 else whole[: pixels + left])
+    with pytest.raises(ScanError, match=files[-1].name):
+        read_scan(tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("tag", ["Rows", "SeriesInstanceUID"])
+def test_an_image_without_what_every_image_has_is_refused(tmp_path: Path, tag: str) -> None:
+    _, files = write_series(tmp_path, blocks(SHAPE))
+    resave(files[0], lambda header: delattr(header, tag))
+    with pytest.raises(ScanError, match=rf"{files[0].name}: lacks {tag}, so it is damaged"):
+        read_grid(tmp_path)
 
 
 def test_a_folder_without_dicom_is_refused(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ _PREAMBLE = 128
 _PLACE_TAGS = ("PixelSpacing", "ImagePositionPatient", "ImageOrientationPatient")
 _TAGS = [
     *_PLACE_TAGS,
+    "SOPClassUID",
     "SeriesInstanceUID",
     "SeriesNumber",
     "SeriesDescription",
@@ -78,14 +79,25 @@ def holds_dicom(folder: Path) -> bool:
 def read(folder: Path, *, series: str | None = None) -> Stored:
     """The voxels of one series after rescaling, and their grid."""
     images, grid = _stack(folder, series)
+    paths = [image.path for image in images]
+    try:
+        return Stored(_voxels(folder, paths).T.reshape(grid.shape), grid)
+    except ScanError:
+        for path in paths:
+            _voxels(path, [path])  # raises at the file that is at fault, and so names it
+        raise
+
+
+def _voxels(where: Path, paths: Sequence[Path]) -> NDArray[np.float32]:
+    """The rescaled voxels of some slices, as GDCM reads them."""
     sitk = quiet_sitk()
-    with foreign(folder, "DICOM"), silent_stderr():
+    with foreign(where, "DICOM"), silent_stderr():
         reader = sitk.ImageSeriesReader()
-        reader.SetFileNames([str(image.path) for image in images])
+        reader.SetFileNames([str(path) for path in paths])
         # The slope may differ from slice to slice (PET), so the first one must not set the type.
         reader.SetOutputPixelType(sitk.sitkFloat32)
-        data = sitk.GetArrayFromImage(reader.Execute())
-    return Stored(data.T.reshape(grid.shape), grid)
+        data: NDArray[np.float32] = sitk.GetArrayFromImage(reader.Execute())
+    return data
 
 
 def read_grid(folder: Path, *, series: str | None = None) -> Grid:
@@ -211,12 +223,16 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _header(path: Path) -> Image | None:
-    """The header of one file; None for a DICOM object that is no image (report, directory)."""
+    """The header of one file; None for a DICOM object that is no image (report, directory).
+
+    An image without its size is damaged, and a stack without it would be a slice short.
+    """
     import pydicom
 
     with foreign(path, "DICOM"):
         tags = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=list(_TAGS))
         if "Rows" not in tags or "SeriesInstanceUID" not in tags:
+            _refuse_damaged(path, tags)
             return None
         kinds = tags.get("ImageType") or []
         return Image(
@@ -230,6 +246,20 @@ def _header(path: Path) -> Image | None:
             colours=int(tags.get("SamplesPerPixel") or 1),
             size=(int(tags.Rows), int(tags.Columns)),
             place=_place(tags),
+        )
+
+
+def _refuse_damaged(path: Path, tags: Any) -> None:
+    """Refuse a header that lacks Rows or SeriesInstanceUID, unless its kind of object may."""
+    from pydicom.uid import UID, MediaStorageDirectoryStorage
+
+    kind = UID(_text(tags, "SOPClassUID") or _text(tags.file_meta, "MediaStorageSOPClassUID"))
+    image = "Image Storage" in kind.name or "Rows" in tags
+    if image or ("SeriesInstanceUID" not in tags and kind != MediaStorageDirectoryStorage):
+        lacking = [name for name in ("SeriesInstanceUID", "Rows") if name not in tags]
+        raise ScanError(
+            f"{path}: lacks {' and '.join(lacking)}, so it is damaged or cut short. Copy or export "
+            f"it again, or take it out of the folder if it is no slice of the scan."
         )
 
 
