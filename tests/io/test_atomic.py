@@ -55,6 +55,13 @@ def test_a_failure_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> 
     assert names(tmp_path) == ["a.txt"]
 
 
+def test_a_folder_in_the_place_of_a_file_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(OutputError, match=r"there: a folder is there\. Name a file"):
+        atomic.write_text(tmp_path / "there", "x")
+    assert names(tmp_path) == ["there"]
+
+
 def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     with atomic.whole_folder(tmp_path / "made") as scratch:
         (scratch / "part").mkdir()

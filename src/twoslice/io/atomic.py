@@ -31,6 +31,8 @@ def whole_file(target: Path) -> Iterator[Path]:
     The temporary name keeps the target's endings (`.nii.gz`), since libraries choose by them.
     """
     with _as_output_error(target):
+        if target.is_dir():
+            raise OutputError(f"{target}: a folder is there. Name a file, or move the folder away.")
         target.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=target.parent))
         try:
@@ -125,7 +127,9 @@ def _as_output_error(target: Path) -> Iterator[None]:
             raise
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             remedy = "Writing there is not allowed: choose another place with --out"
-        elif error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOTEMPTY):
+        elif error.errno == errno.EISDIR:
+            remedy = "Name a file, or move the folder away"
+        elif error.errno in (errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY):
             remedy = "A folder is needed there: choose another place with --out"
         elif error.errno == errno.ENAMETOOLONG:
             remedy = "Choose a shorter name with --out"
