@@ -48,6 +48,13 @@ def test_the_two_presets_of_the_house_are_shipped() -> None:
         ("training.seed", "expected name.of.setting=value"),
         ("=5", "expected name.of.setting=value"),
         ("training.seed=[", "cannot be read as a value"),
+        ("training.patch=[0, 8, 8]", "training.patch.0 = 0: Input should be greater"),
+        ("training.patch=[8, -8, 8]", "training.patch.1 = -8"),
+        ("training.spacing=[0, 1, 1]", "training.spacing.0 = 0: Input should be greater than 0"),
+        ("training.spacing=[1, .nan, 1]", "training.spacing.1 = nan: Input should be a finite"),
+        ("training.minutes=.inf", "training.minutes = inf: Input should be a finite"),
+        ("training.learning_rate=.inf", "training.learning_rate = inf"),
+        ("desco.decay=.nan", "desco.decay = nan"),
     ],
 )
 def test_a_wrong_setting_is_one_line_that_helps(assignment: str, expected: str) -> None:

@@ -17,11 +17,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from twoslice.errors import SettingsError
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
-Patch = Annotated[tuple[int, int, int], Field(description="voxels along I, J, K")]
+Side = Annotated[int, Field(ge=4)]
+Patch = Annotated[tuple[Side, Side, Side], Field(description="voxels along I, J, K")]
+Millimetres = Annotated[float, Field(gt=0.0)]
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False
+    )
 
 
 class AnnotationSettings(_Frozen):
@@ -60,7 +64,7 @@ class TrainingSettings(_Frozen):
     setting: Literal["dense", "sparse"] = "dense"
     recipe: Literal["paper", "modern"] = "modern"
     patch: Patch | None = None
-    spacing: tuple[float, float, float] | None = Field(
+    spacing: tuple[Millimetres, Millimetres, Millimetres] | None = Field(
         None, description="millimetres along I, J, K that scans are resampled to"
     )
     flips: bool | None = Field(None, description="mirror patches; None as the recipe has it")

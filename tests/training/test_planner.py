@@ -15,6 +15,7 @@ from twoslice.io.dataset import Dataset
 from twoslice.io.grid import Grid
 from twoslice.io.scans import write_image
 from twoslice.settings import load_settings
+from twoslice.training.loop import train
 from twoslice.training.planner import choose_levels, coarsen, fit_patch, make_plan
 
 side = st.integers(4, 600)
@@ -115,6 +116,31 @@ def test_a_patch_too_small_for_batch_norm_is_refused(tmp_path: Path) -> None:
     settings = load_settings(preset="paper", assignments=["training.patch=[16, 16, 16]"])
     with pytest.raises(SettingsError, match="too small for the V-Net"):
         make_plan(tiny.make_dataset(tmp_path / "data"), settings)
+
+
+def test_a_patch_far_larger_than_every_scan_is_refused_with_the_scans_size(tmp_path: Path) -> None:
+    dataset = tiny.make_dataset(tmp_path / "data")
+    huge = load_settings(assignments=["training.patch=[16, 1000, 16]"])
+    with pytest.raises(
+        SettingsError, match=r"16 × 1000 × 16.*largest scan has 20 × 18 × 14 voxels"
+    ):
+        make_plan(dataset, huge)
+    coarse = load_settings(
+        assignments=["training.patch=[16, 1000, 16]", "training.spacing=[2,2,3]"]
+    )
+    with pytest.raises(SettingsError, match="largest scan has 10 × 9 × 7 voxels"):
+        make_plan(dataset, coarse)
+
+
+def test_a_spacing_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
+    fine = load_settings(assignments=["training.spacing=[0.001, 0.001, 0.001]"])
+    with pytest.raises(SettingsError, match="largest scan 20000 × 18000 × 21000 voxels"):
+        make_plan(tiny.make_dataset(tmp_path / "data"), fine)
+
+
+def test_the_smallest_patch_that_is_allowed_trains(tmp_path: Path) -> None:
+    dataset = tiny.make_dataset(tmp_path / "data")
+    train(dataset, tmp_path / "run", tiny.settings(patch=(4, 4, 4), iterations=1))
 
 
 def test_the_defaults_are_the_fast_preset() -> None:

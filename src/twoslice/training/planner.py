@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from twoslice.networks.build import NetworkPlan
 from twoslice.networks.padding import Triple
 from twoslice.settings import Settings
 from twoslice.training.recipes import Recipe, find_recipe
+from twoslice.training.volumes import shape_at
 
 Spacing = tuple[float, float, float]
 Side = tuple[int, int, int]
@@ -23,6 +24,8 @@ _GPU_VOXELS = 1_000_000
 _FAR_LARGER = 2.0  # a scan of more than this many patches is worth coarser voxels
 _COARSEST = 2.0  # but never coarser than this times the finest side of its own voxels
 _MOST_SCANS = 200
+_ANY_PATCH = 128  # sides up to this are taken whatever the scans: the paper's patch must be
+_MOST_VOXELS = 2**31  # of one scan: 8 GiB, far beyond any scanner's
 _SAME = 0.05  # spacings that differ by less than this share are not worth resampling
 
 
@@ -55,6 +58,9 @@ def make_plan(dataset: Dataset, settings: Settings, *, gpu: bool = False) -> Pla
     voxel = target or own
     shape = (extents / np.array(voxel)).round().astype(int)
     patch = settings.training.patch or fit_patch(shape, voxel, budget=budget)
+    largest = np.max([shape_at(grid.shape, grid.spacing, target) for grid in grids], axis=0)
+    _refuse_fine_spacing(target, largest)
+    _refuse_huge_patch(patch, largest)
     _refuse_tiny_patch(patch, recipe, settings)
     strides, kernels = choose_levels(voxel, patch)
     network = NetworkPlan(
@@ -140,6 +146,27 @@ def _refuse_tiny_patch(patch: Side, recipe: Recipe, settings: Settings) -> None:
             f"training.patch = {' × '.join(map(str, patch))} is too small for the V-Net, which "
             f"halves it four times. Make one side at least 17, or use training.recipe=modern."
         )
+
+
+def _refuse_huge_patch(patch: Side, largest: NDArray[np.int64]) -> None:
+    """What lies outside a scan is made up; a patch that is mostly that only fills the memory."""
+    if (np.array(patch) > np.maximum(2 * largest, _ANY_PATCH)).any():
+        raise SettingsError(
+            f"training.patch = {_times(patch)} is more than twice as long as any scan: the "
+            f"largest scan has {_times(largest)} voxels. Make it smaller, or leave it out."
+        )
+
+
+def _refuse_fine_spacing(spacing: Spacing | None, largest: NDArray[np.int64]) -> None:
+    if spacing is not None and np.prod(largest.astype(float)) > _MOST_VOXELS:
+        raise SettingsError(
+            f"training.spacing = {_times(spacing)} mm would give the largest scan "
+            f"{_times(largest)} voxels. Make it coarser, or leave it out."
+        )
+
+
+def _times(sides: Iterable[float]) -> str:
+    return " × ".join(f"{side:.7g}" for side in sides)
 
 
 def _some(names: Sequence[str]) -> list[str]:
