@@ -53,6 +53,17 @@ def test_numbers_that_do_not_count_from_0_belong_to_the_name(tmp_path: Path) -> 
     assert sorted(cases(tmp_path)) == ["scan_0001", "scan_0002"]
 
 
+def test_a_case_without_its_last_channel_comes_with_what_it_has(tmp_path: Path) -> None:
+    files(tmp_path, "A_0000.nii.gz", "A_0001.nii.gz", "B_0000.nii.gz")
+    assert cases(tmp_path) == {"A": ["A_0000.nii.gz", "A_0001.nii.gz"], "B": ["B_0000.nii.gz"]}
+
+
+def test_a_case_without_a_channel_before_another_is_refused(tmp_path: Path) -> None:
+    files(tmp_path, "A_0000.nii.gz", "A_0001.nii.gz", "B_0001.nii.gz")
+    with pytest.raises(ScanError, match=r"B_0001\.nii\.gz: case B lacks channel 0000"):
+        find_scans(tmp_path)
+
+
 def test_dicom_folders_and_a_folder_of_them(tmp_path: Path) -> None:
     for patient in ("Anna", "Ben"):
         write_series(tmp_path / patient / "SE1", blocks((4, 4, 4)))

@@ -154,6 +154,14 @@ def test_channels_are_kept_together(tmp_path: Path) -> None:
     assert dataset.read_image("b").data.shape[0] == 2
 
 
+def test_a_case_that_lacks_a_channel_is_refused(tmp_path: Path) -> None:
+    for name in ("A_0000", "A_0001", "B_0000"):
+        scan(tmp_path / "mc" / f"{name}.nii.gz")
+    with pytest.raises(DatasetError, match="case B lacks channel 0001"):
+        import_scans([tmp_path / "mc"], tmp_path / "set")
+    assert not (tmp_path / "set").exists()
+
+
 def test_names_with_spaces_and_other_scripts_stay(tmp_path: Path) -> None:
     dataset = import_scans([scan(tmp_path / "Müller 扫描 №1.nii.gz")], tmp_path / "my set")
     assert list(dataset.cases) == ["Müller 扫描 №1"]
@@ -306,7 +314,7 @@ def test_cases_with_different_channels_are_refused(tmp_path: Path) -> None:
     scan(tmp_path / "scans" / "a_0000.nii.gz")
     scan(tmp_path / "scans" / "a_0001.nii.gz")
     scan(tmp_path / "more" / "b.nii.gz")
-    with pytest.raises(DatasetError, match="case b has 1 channel"):
+    with pytest.raises(DatasetError, match="case b lacks channel 0001: it has 1 channel"):
         import_scans([tmp_path / "scans", tmp_path / "more"], tmp_path / "set")
 
 

@@ -1,7 +1,7 @@
 """Which scans lie under the paths a user named, and what each case is called.
 
 scan.nii.gz                      case scan
-CASE_0000.nii.gz, CASE_0001…     case CASE with its channels, if each case has the same ones
+CASE_0000.nii.gz, CASE_0001…     case CASE with its channels, if they count from 0
 FOLDER/ with DICOM images        case FOLDER
 ID/mri_norm2.h5                  case ID
 FOLDER/ of any of these          one case each; what lies deeper is named by its folders too
@@ -126,9 +126,11 @@ def listed_twice(case: str, first: Path, second: Path) -> ScanError:
 
 
 def _channels(single: dict[str, Path]) -> list[FoundScan]:
-    """Names that end in _0000 … are channels if they count from 0, alike in every case.
+    """Names end in channels if one has both _0000 and _0001, or if each has _0000 alone.
 
-    Otherwise the number belongs to the name: scan_0001, scan_0002 are two scans.
+    Otherwise the number belongs to the name: scan_0001, scan_0002 are two scans. A case whose last
+    channels are missing comes with those that it has: whoever reads it says what it lacks, and the
+    other cases are none the worse for it.
     """
     groups: dict[str, dict[int, Path]] = {}
     plain: dict[str, Path] = {}
@@ -138,13 +140,18 @@ def _channels(single: dict[str, Path]) -> list[FoundScan]:
             groups.setdefault(match["case"], {})[int(match["channel"])] = path
         else:
             plain[name] = path
-    counts = {tuple(sorted(channels)) for channels in groups.values()}
-    regular = len(counts) == 1 and counts == {tuple(range(len(next(iter(counts)))))}
-    if not regular:
+    several = any({0, 1} <= channels.keys() for channels in groups.values())
+    if not several and any(channels.keys() != {0} for channels in groups.values()):
         return [FoundScan(name, (path,)) for name, path in single.items()]
     cases = [FoundScan(name, (path,)) for name, path in plain.items()]
     for name, channels in groups.items():
         if name in plain:
-            raise listed_twice(name, plain[name], channels[0])
+            raise listed_twice(name, plain[name], channels[min(channels)])
+        gaps = set(range(max(channels))) - channels.keys()
+        if gaps:
+            raise ScanError(
+                f"{channels[max(channels)]}: case {name} lacks channel {min(gaps):04d}. Add the "
+                f"missing file, or leave this case out."
+            )
         cases.append(FoundScan(name, tuple(channels[index] for index in sorted(channels))))
     return cases

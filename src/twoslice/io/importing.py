@@ -164,12 +164,14 @@ def _refuse_useless_options(
 
 
 def _refuse_other_channels(scans: Sequence[FoundScan]) -> None:
-    first = scans[0]
+    most = max(scans, key=lambda scan: len(scan.paths))
     for scan in scans:
-        if len(scan.paths) != len(first.paths):
+        has = len(scan.paths)
+        if has < len(most.paths):
             raise DatasetError(
-                f"{scan.paths[0]}: case {scan.case} has {len(scan.paths)} channel(s), but "
-                f"{first.case} has {len(first.paths)}. Every case needs the same channels."
+                f"{scan.paths[0]}: case {scan.case} lacks channel {has:04d}: it has {has} "
+                f"channel(s), but {most.case} has {len(most.paths)}. Every case needs the same "
+                f"channels: add the missing file, or leave this case out."
             )
 
 
