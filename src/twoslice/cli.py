@@ -223,7 +223,11 @@ def train(
     from twoslice.settings import load_settings
     from twoslice.training.loop import train as run
 
-    loaded = load_settings(preset=preset, file=settings, assignments=assign or (), method=method)
+    loaded = None  # a bare --resume goes on under the settings of the run
+    if not resume or preset or settings or assign or method:
+        loaded = load_settings(
+            preset=preset, file=settings, assignments=assign or (), method=method
+        )
     made = run(Dataset.open(dataset), out, loaded, resume=resume, progress=for_stderr())
     typer.echo(
         f"{out}: trained with {made.settings.method}.\nNext: twoslice predict {out} SCANS --out DIR"

@@ -141,6 +141,26 @@ def parse_settings(tree: Mapping[str, Any]) -> Settings:
         raise SettingsError(_explain(error)) from None
 
 
+def find_difference(saved: Settings, asked: Settings) -> tuple[str, Any, Any] | None:
+    """The first setting that differs, as its name and both values; one that was asked for by name
+    comes before one that is at its default.
+    """
+    mine, other = (_flat(each.model_dump(mode="json")) for each in (saved, asked))
+    named = _flat(asked.model_dump(mode="json", exclude_unset=True))
+    for name in sorted(mine, key=lambda name: name not in named):
+        if mine[name] != other[name]:
+            return name, mine[name], other[name]
+    return None
+
+
+def _flat(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        name = f"{above}{key}"
+        flat |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return flat
+
+
 def preset_names() -> list[str]:
     """The presets that can be named."""
     return sorted(path.stem for path in _presets_folder().glob("*.yaml"))

@@ -13,7 +13,15 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from training import tiny
-from twoslice.errors import AnnotationError, DatasetError, InputError, OutputError, TrainingError
+from twoslice.cli import main
+from twoslice.errors import (
+    AnnotationError,
+    DatasetError,
+    InputError,
+    OutputError,
+    SettingsError,
+    TrainingError,
+)
 from twoslice.inference.volume import predict_volume
 from twoslice.io.dataset import Dataset
 from twoslice.methods.base import Losses
@@ -92,8 +100,51 @@ def test_what_a_killed_start_or_save_left_behind_is_no_hindrance(
     half = out / "checkpoints" / ".writing-step-000004-xyz"
     half.mkdir()
     (half / "weights.safetensors").write_bytes(b"half")
-    train(dataset, out, tiny.settings(), resume=True)
+    train(dataset, out, resume=True)
     assert not half.exists()
+
+
+def test_other_settings_than_the_runs_are_refused_when_resuming(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    train(dataset, out, tiny.settings(iterations=2))
+    with pytest.raises(SettingsError, match=r"training.iterations is 2 in the run, 6 was asked"):
+        train(dataset, out, tiny.settings(iterations=6), resume=True)
+    with pytest.raises(SettingsError, match="method is desco in the run, supervised was asked"):
+        train(dataset, out, tiny.settings("supervised", iterations=2), resume=True)
+    named = load_settings(assignments=["training.seed=9"])
+    with pytest.raises(SettingsError, match=r"training.seed is 0 in the run, 9 was asked"):
+        train(dataset, out, named, resume=True)
+    assert train(dataset, out, tiny.settings(iterations=2), resume=True).step == 2
+
+
+def test_the_command_resumes_bare_and_refuses_other_settings(
+    dataset: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(dataset, tmp_path / "run", tiny.settings(iterations=2))
+    command = ["train", str(dataset.root), "--out", str(tmp_path / "run"), "--resume"]
+    for more in (["--set", "training.iterations=3"], ["--preset", "paper"], ["--method", "x"]):
+        with pytest.raises(SystemExit) as ended:
+            main([*command, *more])
+        assert ended.value.code == 2
+        assert "was asked for" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        main(command)
+    assert ended.value.code == 0
+
+
+def test_a_file_in_the_way_of_the_run_is_called_a_file(dataset: Dataset, tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("keep")
+    with pytest.raises(OutputError, match="notes: is a file"):
+        train(dataset, tmp_path / "notes", tiny.settings())
+    assert (tmp_path / "notes").read_text() == "keep"
+
+
+def test_without_any_label_the_line_names_editors_that_draw(tmp_path: Path) -> None:
+    bare = tiny.make_dataset(tmp_path / "data", labeled=0)
+    with pytest.raises(DatasetError, match=r"Draw two slices.*ITK-SNAP.*docs/guide.md"):
+        train(bare, tmp_path / "run", tiny.settings())
 
 
 def test_a_loss_that_is_no_number_stops_and_names_step_cases_and_checkpoint(

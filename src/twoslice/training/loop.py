@@ -14,7 +14,7 @@ from twoslice.io.dataset import Dataset
 from twoslice.methods.base import Batch, Losses, Method
 from twoslice.methods.registry import find_method
 from twoslice.progress import Progress, Silent
-from twoslice.settings import Settings
+from twoslice.settings import Settings, find_difference, load_settings
 from twoslice.training.averaging import Averaged
 from twoslice.training.checkpoints import (
     Checkpoint,
@@ -36,20 +36,23 @@ LOG_EVERY = 10
 def train(
     dataset: Dataset,
     out: Path,
-    settings: Settings,
+    settings: Settings | None = None,
     *,
     resume: bool = False,
     progress: Progress | None = None,
 ) -> Run:
     """Train one method on a dataset into the run folder `out`; with `resume`, go on from its last
-    checkpoint under the settings saved there.
+    checkpoint under the settings saved there, which any given `settings` must equal. Without
+    `settings`, a new run takes the defaults.
     """
     progress = progress or Silent()
     begun = resume and (out / "settings.yaml").is_file()
     if begun:
         run = Run.open(out)
         _refuse_other_data(run, dataset)
+        _refuse_other_settings(run, settings)
     else:
+        settings = settings or load_settings()
         fabric = make_fabric(settings.training)
         plan = make_plan(dataset, settings, gpu=fabric.device.type != "cpu")
         run = Run.create(out, settings, plan, dataset)
@@ -218,4 +221,17 @@ def _refuse_other_data(run: Run, dataset: Dataset) -> None:
         raise SettingsError(
             f"{run.folder}: was trained with labels {dict(run.data.labels)}, but {dataset.root} "
             f"has {dict(dataset.labels)}. Resume with the run's own dataset, {run.data.root}."
+        )
+
+
+def _refuse_other_settings(run: Run, asked: Settings | None) -> None:
+    """A run goes on as it began: half a training under other settings is neither the one nor the
+    other.
+    """
+    found = find_difference(run.settings, asked) if asked is not None else None
+    if found is not None:
+        name, saved, wanted = found
+        raise SettingsError(
+            f"{run.folder}: {name} is {saved} in the run, {wanted} was asked for. Resume without "
+            f"--set, --settings, --preset and --method, or name another --out."
         )

@@ -58,7 +58,9 @@ class Run:
     @classmethod
     def create(cls, folder: Path, settings: Settings, plan: Plan, dataset: Dataset) -> Run:
         """A new run, in memory until `save`; a folder with anybody's work in it is refused."""
-        if folder.exists() and (not folder.is_dir() or _holds_work(folder)):
+        if folder.exists() and not folder.is_dir():
+            raise OutputError(f"{folder}: is a file, and a run is a folder. Name another --out.")
+        if folder.exists() and _holds_work(folder):
             raise OutputError(
                 f"{folder}: already there and not empty. Name another --out, or go on with "
                 f"--resume if it is a run that was interrupted."

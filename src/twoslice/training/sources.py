@@ -132,7 +132,7 @@ def _drawn(dataset: Dataset) -> tuple[str, ...]:
     if not dataset.labeled:
         raise DatasetError(
             f"{dataset.root}: no case has labels in labelsTr. Draw two slices in a few scans "
-            f"first, with 'twoslice annotate' or any label editor."
+            f"first, in ITK-SNAP, 3D Slicer or napari (see docs/guide.md)."
         )
     return dataset.labeled
 
