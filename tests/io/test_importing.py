@@ -186,6 +186,39 @@ def test_a_whole_dataset_comes_with_labels_names_and_test_scans(tmp_path: Path) 
     assert list(dataset.test_cases) == ["b"]
 
 
+def test_slices_that_were_drawn_in_files_of_their_own_come_along(tmp_path: Path) -> None:
+    root = tmp_path / "old"
+    for case in ("a", "b", "b_axial"):
+        scan(root / "imagesTr" / f"{case}_0000.nii.gz")
+    for name in ("a_axial", "a_coronal", "b", "b_axial", "b_sagittal"):
+        label(root / "labelsTr" / f"{name}.nii.gz")
+    labels = {"background": 0, "organ": 1, "ignore": 2}
+    described = {"channel_names": {"0": "MRI"}, "labels": labels, "file_ending": ".nii.gz"}
+    (root / "dataset.json").write_text(json.dumps(described))
+    for number, given in enumerate([None, root / "labelsTr"]):
+        dataset = import_scans([root], tmp_path / f"set {number}", labels=given)
+        assert dataset.labeled == ("a", "b", "b_axial")
+        assert dataset.cases["a"].label is None
+        source = Dataset.open(root)
+        for name, case in source.cases.items():
+            assert set(dataset.cases[name].parts) == set(case.parts)
+            for plane, path in case.parts.items():
+                here = dataset.read_label_file(name, dataset.cases[name].parts[plane])
+                np.testing.assert_array_equal(here.data, source.read_label_file(name, path).data)
+
+
+def test_a_stray_file_among_the_labels_of_a_folder_is_refused_by_name(tmp_path: Path) -> None:
+    source = scan(tmp_path / "a.nii.gz")
+    label(tmp_path / "labels" / "a.nii.gz")
+    (tmp_path / "labels" / "notes.txt").write_text("no label")
+    label(tmp_path / "labels" / "aa.nii.gz")
+    with pytest.raises(AnnotationError, match=r"aa\.nii\.gz: no scan is called 'aa'"):
+        import_scans([source], tmp_path / "set", labels=tmp_path / "labels")
+    (tmp_path / "labels" / "aa.nii.gz").unlink()
+    dataset = import_scans([source], tmp_path / "set", labels=tmp_path / "labels")
+    assert dataset.labeled == ("a",)
+
+
 def test_a_decathlon_folder_is_understood(tmp_path: Path) -> None:
     root = tmp_path / "Task02"
     scan(root / "imagesTr" / "la_003.nii.gz")

@@ -9,7 +9,7 @@ is there until all of it is: one scan that cannot be read stops the import and l
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +42,7 @@ class _Import:
     """One scan to bring in."""
 
     scan: FoundScan
-    label: Path | None
+    labels: Mapping[str, Path]
     part: str
     series: str | None
     spacing: Spacing | None
@@ -73,7 +73,8 @@ def import_scans(
     scans = find_scans(sources)
     _refuse_other_channels(scans)
     _refuse_useless_options(scans, series, spacing)
-    wanted = LabelSources(labels, datasets=sources, with_labels=with_labels)
+    cases = [scan.case for scan in scans]
+    wanted = LabelSources(labels, cases=cases, datasets=sources, with_labels=with_labels)
     imports = _plan(scans, wanted, series, spacing)
     with atomic.whole_folder(out) as folder:
         values: dict[int, Path] = {}
@@ -81,7 +82,7 @@ def import_scans(
             for each in imports:
                 values = _write_case(folder, each) | values
                 task.advance(note=each.scan.case)
-        some_unlabeled = any(each.label is None for each in imports if each.part == "Tr")
+        some_unlabeled = any(not each.labels for each in imports if each.part == "Tr")
         names = label_names_for(sources, label_names, values, some_unlabeled=some_unlabeled)
         write_description(
             folder,
@@ -103,8 +104,7 @@ def _plan(
     imports = []
     for scan in scans:
         test = scan.paths[0].parent.name == "imagesTs"
-        label = labels.of(scan)
-        imports.append(_Import(scan, label, "Ts" if test else "Tr", series, spacing))
+        imports.append(_Import(scan, labels.of(scan), "Ts" if test else "Tr", series, spacing))
     labels.refuse_unused()
     if not any(each.part == "Tr" for each in imports):
         raise DatasetError(
@@ -114,7 +114,7 @@ def _plan(
 
 
 def _write_case(folder: Path, each: _Import) -> dict[int, Path]:
-    """Write one case's images and label; give back the values that its label file holds."""
+    """Write one case's images and labels; give back the values that its label files hold."""
     case, paths = each.scan
     volume = each.read()
     for channel, path in enumerate(paths):
@@ -124,18 +124,19 @@ def _write_case(folder: Path, each: _Import) -> dict[int, Path]:
             shutil.copyfile(path, target)
         else:
             write_image(target, _compact(volume.data[channel]), volume.grid)
-    if each.label is None:
-        return {}
-    labels = read_label_map(each.label, spacing=each.spacing)
-    # The axis order may differ (some tools turn it): what counts is where each voxel lies.
-    if not labels.grid.ras.same_as(volume.grid.ras):
-        raise AnnotationError(
-            f"{each.label}: lies on another grid than its image "
-            f"({labels.grid.ras.against(volume.grid.ras)}, in RAS order). "
-            f"Export the label on the image's own grid."
-        )
-    write_labels(folder / f"labels{each.part}" / f"{case}{ENDING}", labels.data, volume.grid)
-    return {int(value): each.label for value in np.unique(labels.data)}
+    values: dict[int, Path] = {}
+    for name, path in each.labels.items():
+        labels = read_label_map(path, spacing=each.spacing)
+        # The axis order may differ (some tools turn it): what counts is where each voxel lies.
+        if not labels.grid.ras.same_as(volume.grid.ras):
+            raise AnnotationError(
+                f"{path}: lies on another grid than its image "
+                f"({labels.grid.ras.against(volume.grid.ras)}, in RAS order). "
+                f"Export the label on the image's own grid."
+            )
+        write_labels(folder / f"labels{each.part}" / f"{name}{ENDING}", labels.data, volume.grid)
+        values |= {int(value): path for value in np.unique(labels.data)}
+    return values
 
 
 def _compact(data: NDArray[np.float32]) -> NDArray[np.float32] | NDArray[np.int16]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from twoslice.errors import AnnotationError
@@ -10,25 +10,28 @@ from twoslice.io import h5
 from twoslice.io.find import FoundScan, listed_twice, safe_name, stem_of
 from twoslice.io.layout import list_folder
 from twoslice.io.scans import Format, ending_of, format_of
+from twoslice.planes import Plane
 
 _LABELS_BESIDE = {"imagesTr": "labelsTr", "imagesTs": "labelsTs"}
 
 
 class LabelSources:
-    """Finds a case's label: a file named as the case, the dataset's labelsTr, or the .h5 itself.
+    """Finds a case's labels: files named as the case, the dataset's labelsTr, or the .h5 itself.
 
-    `datasets` are the folders whose own labels come along, as they were named whole.
-    Files that were named one by one must each belong to a scan; a folder may hold more.
+    `cases` are all cases that are brought in; `datasets` are the folders whose own labels come
+    along, as they were named whole. Labels that were given must each belong to a scan.
     """
 
     def __init__(
         self,
         given: Path | Sequence[Path] | None,
         *,
+        cases: Collection[str],
         datasets: Sequence[Path] = (),
         with_labels: bool = True,
     ) -> None:
         given = [given] if isinstance(given, Path) else list(given or ())
+        self.cases = frozenset(cases)
         self.datasets = {path.resolve() for path in datasets}
         self.with_labels = with_labels
         self.given = tuple(given)
@@ -42,44 +45,49 @@ class LabelSources:
         for path in self._named:
             format_of(path)  # says what is wrong with a path that cannot be read
 
-    def of(self, scan: FoundScan) -> Path | None:
-        """The label file of one scan; None if it has none."""
+    def of(self, scan: FoundScan) -> dict[str, Path]:
+        """The label files of one scan by the names that they go by: CASE, CASE_axial, …"""
         if not self.with_labels:
-            return None
+            return {}
         if self.given:
-            label = self._by_case.get(scan.case)
-            if label is not None:
-                self._used.add(scan.case)
-            return label
+            found = self._named_as(scan.case, self._by_case)
+            self._used.update(found)
+            return found
         image = scan.paths[0]
         if not image.is_dir() and format_of(image) is Format.H5:
-            return image if h5.has_label(image) else None
+            return {scan.case: image} if h5.has_label(image) else {}
         return self._beside(image, scan.case)
 
     def refuse_unused(self) -> None:
         """Refuse labels that were given and belong to no scan: most likely a misspelt name."""
         if not self.with_labels or not self.given:
             return
-        for path in self._named:
-            case = _case_of(path)
-            if case not in self._used:
-                raise AnnotationError(f"{path}: no scan is called '{case}'. Name it as its scan.")
-        if not self._used:
+        if not self._used and not self._named:
             raise AnnotationError(
                 f"{self.given[0]}: no label in it is named as a scan (found "
                 f"{', '.join(sorted(self._by_case)[:3]) or 'none'}). Name each label as its scan."
             )
+        for case, path in self._by_case.items():
+            if case not in self._used:
+                raise AnnotationError(
+                    f"{path}: no scan is called '{case}'. Name it as its scan, or leave it out."
+                )
 
-    def _beside(self, image: Path, case: str) -> Path | None:
-        """The label in a dataset's labelsTr beside imagesTr, whatever its ending."""
+    def _named_as(self, case: str, files: Mapping[str, Path]) -> dict[str, Path]:
+        """The case's own file and those of single planes, unless one is another case's own."""
+        parts = [name for plane in Plane if (name := f"{case}_{plane}") not in self.cases]
+        return {name: files[name] for name in (case, *parts) if name in files}
+
+    def _beside(self, image: Path, case: str) -> dict[str, Path]:
+        """The labels in a dataset's labelsTr beside imagesTr, whatever their endings."""
         name = _LABELS_BESIDE.get(image.parent.name)
         root = image.parent.parent
         if name is None or root.resolve() not in self.datasets:
-            return None
+            return {}
         folder = root / name
         if folder not in self._folders:
             self._folders[folder] = _by_case(list_folder(folder))
-        return self._folders[folder].get(case)
+        return self._named_as(case, self._folders[folder])
 
 
 def _by_case(files: Sequence[Path]) -> dict[str, Path]:
