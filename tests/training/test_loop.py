@@ -29,6 +29,7 @@ from twoslice.progress import Silent
 from twoslice.settings import load_settings
 from twoslice.training import sources
 from twoslice.training.checkpoints import list_checkpoints, load_checkpoint
+from twoslice.training.journal import read_metrics
 from twoslice.training.loop import Trainer, train
 from twoslice.training.run import Run
 
@@ -222,6 +223,52 @@ def test_a_damaged_checkpoint_is_named(dataset: Dataset, tmp_path: Path) -> None
         run.load_method()
     with pytest.raises(InputError, match="not a run folder"):
         Run.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["{}", "[]", "no json", '{"step": "two", "optimizer": {"scalars": {}, "groups": []}}'],
+)
+def test_a_checkpoint_with_damaged_figures_is_named_when_resuming(
+    dataset: Dataset, tmp_path: Path, content: str
+) -> None:
+    run = train(dataset, tmp_path / "run", tiny.settings(iterations=2))
+    (run.latest / "meta.json").write_text(content)
+    with pytest.raises(InputError, match=r"meta.json: .*Remove the folder step-000002"):
+        train(dataset, tmp_path / "run", resume=True)
+
+
+def test_a_checkpoint_of_another_optimizer_is_named_when_resuming(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    run = train(dataset, tmp_path / "run", tiny.settings(iterations=2))
+    (run.latest / "meta.json").write_text('{"step": 2, "optimizer": {"scalars": {}, "groups": []}}')
+    with pytest.raises(InputError, match=r"step-000002: .*Remove the folder step-000002"):
+        train(dataset, tmp_path / "run", resume=True)
+
+
+def test_the_curves_of_a_killed_and_resumed_run_are_those_of_one_never_stopped(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    settings = tiny.settings(iterations=22, checkpoint_every=7)
+    step = Trainer.train_step
+
+    def killed(self: Trainer) -> Losses:
+        if self.step == 12:
+            raise MemoryError
+        return step(self)
+
+    whole = train(dataset, tmp_path / "whole", settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "train_step", killed)
+        with pytest.raises(MemoryError):
+            train(dataset, tmp_path / "halves", settings)
+    halves = train(dataset, tmp_path / "halves", resume=True)
+    curves = [read_metrics(run.folder) for run in (whole, halves)]
+    assert [row["step"] for row in curves[0]] == [10, 20, 22]
+    for row in curves[0] + curves[1]:
+        row.pop("seconds")
+    assert curves[0] == curves[1]
 
 
 def test_what_is_ignored_never_reaches_the_loss(tmp_path: Path) -> None:

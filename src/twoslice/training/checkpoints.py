@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
@@ -97,21 +98,48 @@ def _read(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise InputError(
-            f"{path}: not a readable checkpoint ({error}). Remove the folder {path.parent.name}: "
-            f"the one before it is used then."
-        ) from None
+        raise damaged(path.parent, path.name, error) from None
+
+
+class _Plain(BaseModel):
+    """What of an optimizer is no tensor."""
+
+    scalars: dict[str, dict[str, Any]]
+    groups: list[dict[str, Any]]
+
+
+class _Meta(BaseModel):
+    """What `meta.json` must hold; it may hold more."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    step: int
+    seconds: float = 0.0
+    notes: dict[str, list[float]] = {}
+    optimizer: _Plain
 
 
 def _read_meta(path: Path) -> dict[str, Any]:
     try:
-        meta: dict[str, Any] = json.loads((path / "meta.json").read_text(encoding="utf-8"))
+        tree = json.loads((path / "meta.json").read_text(encoding="utf-8"))
+        return _Meta.model_validate(tree).model_dump()
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path / 'meta.json'}: not readable ({error}). Remove the folder {path.name}: "
-            f"the checkpoint before it is used then."
-        ) from None
-    return meta
+        raise damaged(path, "meta.json", _detail(error)) from None
+
+
+def _detail(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
+
+
+def damaged(checkpoint: Path, file: str, detail: object) -> InputError:
+    """The error for a checkpoint that cannot be used."""
+    return InputError(
+        f"{checkpoint / file}: not a readable checkpoint ({detail}). Remove the folder "
+        f"{checkpoint.name}: the one before it is used then."
+    )
 
 
 def _split_optimizer(state: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -16,14 +16,17 @@ class Journal:
     """Gathers the figures between two logged steps, and writes their means.
 
     When a training resumes, rows from beyond its checkpoint go: they are about to be made again.
+    `notes` are the figures since the last row, which the checkpoint keeps.
     """
 
-    def __init__(self, folder: Path, *, start: int) -> None:
+    def __init__(
+        self, folder: Path, *, start: int, notes: Mapping[str, Sequence[float]] | None = None
+    ) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         self.path = folder / "metrics.csv"
         self.rows = [row for row in read_metrics(folder) if row["step"] <= start]
-        self._sums: dict[str, list[float]] = {}
+        self.notes = {name: list(values) for name, values in (notes or {}).items()}
         self._events = SummaryWriter(str(folder), purge_step=start + 1)
 
     def __enter__(self) -> Journal:
@@ -41,12 +44,12 @@ class Journal:
         """Figures of one step."""
         for name, value in figures.items():
             if not math.isnan(value):
-                self._sums.setdefault(name, []).append(value)
+                self.notes.setdefault(name, []).append(value)
 
     def log(self, step: int, **now: float) -> None:
         """Write the means since the last logged step, and the figures of `now`, as one row."""
-        means = {name: sum(values) / len(values) for name, values in self._sums.items()}
-        self._sums.clear()
+        means = {name: sum(values) / len(values) for name, values in self.notes.items()}
+        self.notes.clear()
         row = {"step": float(step), **means, **now}
         self.rows.append(row)
         for name, value in row.items():

@@ -19,6 +19,7 @@ from twoslice.training.averaging import Averaged
 from twoslice.training.checkpoints import (
     Checkpoint,
     clear_leftovers,
+    damaged,
     load_checkpoint,
     save_checkpoint,
 )
@@ -87,6 +88,7 @@ class Trainer:
             Averaged(self.method, self.recipe.averaging) if self.recipe.averaging else None
         )
         self.step, self.seconds = 0, 0.0
+        self.notes: dict[str, list[float]] = {}
         self._restore()
 
     def fit(self) -> None:
@@ -94,7 +96,7 @@ class Trainer:
         start, began = self.step, time.monotonic()
         total = self._total()
         with (
-            Journal(self.run.folder, start=self.step) as journal,
+            Journal(self.run.folder, start=self.step, notes=self.notes) as journal,
             Interrupt() as interrupt,
             self.progress.task("training", total) as task,
         ):
@@ -156,6 +158,7 @@ class Trainer:
                     "iterations": self.settings.iterations,
                     "progress": min(1.0, self.share()),
                     "seconds": self.seconds,
+                    "notes": journal.notes,
                 },
             ),
         )
@@ -166,12 +169,15 @@ class Trainer:
         if not self.run.has_checkpoint:
             return
         checkpoint = load_checkpoint(self.run.latest)
-        self.method.load_state_dict(checkpoint.weights)
-        self.optimizer.load_state_dict(dict(checkpoint.optimizer))
-        if self.averaged is not None and checkpoint.averaged is not None:
-            self.averaged.module.load_state_dict(checkpoint.averaged)
+        try:
+            self.method.load_state_dict(checkpoint.weights)
+            self.optimizer.load_state_dict(dict(checkpoint.optimizer))
+            if self.averaged is not None and checkpoint.averaged is not None:
+                self.averaged.module.load_state_dict(checkpoint.averaged)
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise damaged(self.run.latest, "", str(error).splitlines()[0]) from None
         self.step = checkpoint.step
-        self.seconds = float(checkpoint.meta.get("seconds", 0.0))
+        self.seconds, self.notes = checkpoint.meta["seconds"], checkpoint.meta["notes"]
 
     def _note(self, journal: Journal, losses: Losses) -> None:
         terms = {name: float(value.detach()) for name, value in losses.terms.items()}
