@@ -227,6 +227,41 @@ def test_a_dataset_in_another_format_keeps_it(tmp_path: Path, ending: str) -> No
     assert np.array_equal(stored(tmp_path / "out" / "dense" / "b.nii.gz"), two_balls())
 
 
+def test_a_dataset_of_two_files_an_image_becomes_nifti(tmp_path: Path) -> None:
+    root = write_dense(tmp_path / "dense", {"a": two_balls(), "b": two_balls()})
+    for path in sorted(root.glob("*/*.nii.gz")):
+        renamed = path.with_name(path.name.removesuffix(".nii.gz") + ".mhd")
+        SimpleITK.WriteImage(SimpleITK.ReadImage(str(path)), str(renamed))
+        path.unlink()
+    described = json.loads((root / "dataset.json").read_text())
+    (root / "dataset.json").write_text(json.dumps(described | {"file_ending": ".mhd"}))
+    dense = Dataset.open(root)
+    sparse = simulate(dense, tmp_path / "out", labeled=1)
+    assert (sparse.file_ending, sparse.labeled) == (".nii.gz", ("a",))
+    for case in "ab":
+        here, there = sparse.read_image(case), dense.read_image(case)
+        assert here.grid.same_as(there.grid)
+        assert np.array_equal(here.data, there.data)
+        assert np.array_equal(stored(tmp_path / "out" / "dense" / f"{case}.nii.gz"), two_balls())
+    annotation = read_annotation(sparse, "a")
+    assert equal(annotation, annotation_at(dense.read_labels("a").data, layout(annotation)))
+
+
+def test_labels_that_are_sparse_already_are_refused(dense: Dataset, tmp_path: Path) -> None:
+    sparse = simulate(dense, tmp_path / "sparse", labeled=1)
+    with pytest.raises(AnnotationError, match=r"a\.nii\.gz: is sparse already \(axial \d+ and cor"):
+        simulate(sparse, tmp_path / "out", labeled=1)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("inside", [".", "sparse", "labelsTr/sparse"])
+def test_the_new_dataset_may_not_lie_in_the_old_one(dense: Dataset, inside: str) -> None:
+    before = sorted(dense.root.rglob("*"))
+    with pytest.raises(SettingsError, match="lies in the dataset that the slices are taken from"):
+        simulate(dense, dense.root / inside, labeled=1)
+    assert sorted(dense.root.rglob("*")) == before
+
+
 def test_nothing_is_left_when_a_copy_fails_half_way(
     dense: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

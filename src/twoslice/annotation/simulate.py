@@ -1,6 +1,7 @@
 """From a densely labelled dataset to a sparse one: keep a few slices of N cases, hide the rest.
 
-The new dataset holds the images byte for byte, `labelsTr` with nothing but the chosen slices (and
+The new dataset holds the images byte for byte (as .nii.gz where one image is not one file that can
+be copied and written, as in .mhd), `labelsTr` with nothing but the chosen slices (and
 `ignore` everywhere else) for the labelled cases alone, `simulate.json` with what was chosen, and
 `dense/` with every dense label, which only evaluation may read. `imagesTs` is not carried over.
 """
@@ -15,15 +16,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoslice.annotation.choice import Choice, Scheme, Wish, choose_slices, wishes
 from twoslice.annotation.cover import Slot
-from twoslice.annotation.reading import annotation_at
+from twoslice.annotation.reading import annotation_at, annotation_from_labels, describe
 from twoslice.annotation.relabeling import Relabeling
 from twoslice.errors import AnnotationError, SettingsError
 from twoslice.io import atomic
 from twoslice.io.dataset import Dataset, write_description
-from twoslice.io.scans import write_labels
+from twoslice.io.importing import ENDING, compact
+from twoslice.io.scans import is_writable, read_scan, write_image, write_labels
 from twoslice.planes import Plane
 from twoslice.progress import Progress, Silent
 
@@ -51,6 +54,7 @@ def simulate(
     random) get slices. `labels` keeps only these labels, numbered anew; others become background.
     """
     progress = progress or Silent()
+    _refuse_inside(dense, out)
     names = _kept_cases(dense, cases)
     relabel = Relabeling.keeping(dense, labels)
     wanted = wishes(scheme, planes)
@@ -67,11 +71,23 @@ def simulate(
             channel_names=dense.channel_names,
             labels=relabel.labels,
             ignore=relabel.ignore,
-            file_ending=dense.file_ending,
+            file_ending=_ending(dense),
         )
         record = {"from": dense.name, "scheme": scheme, "choice": choice, "seed": seed}
         atomic.write_json(folder / RECORD, record | {"cases": _in_words(chosen, relabel)})
     return Dataset.open(out)
+
+
+def _refuse_inside(dense: Dataset, out: Path) -> None:
+    if out.resolve().is_relative_to(dense.root.resolve()):
+        raise SettingsError(
+            f"{out}: lies in the dataset that the slices are taken from. Name an --out beside it."
+        )
+
+
+def _ending(dense: Dataset) -> str:
+    """How the new files end: as the old ones do, if such a file can be copied and written."""
+    return dense.file_ending if is_writable(f"a{dense.file_ending}") else ENDING
 
 
 def _kept_cases(dense: Dataset, cases: Sequence[str] | None) -> list[str]:
@@ -119,6 +135,7 @@ class _Chooser:
     def in_case(self, case: str, prefer: frozenset[int] = frozenset()) -> _Chosen:
         """The slices of one case and the classes that they show."""
         labels, _ = self.relabel.read(self.dense, case)
+        self._refuse_sparse(case, labels)
         try:
             slots = choose_slices(
                 labels,
@@ -133,6 +150,22 @@ class _Chooser:
             raise AnnotationError(f"case {case}: {error}") from None
         values = {int(v) for plane, index in slots for v in np.unique(plane.take(labels, index))}
         return _Chosen(slots, frozenset(values - {0}))
+
+    def _refuse_sparse(self, case: str, labels: NDArray[np.uint8]) -> None:
+        """Refuse a label that reads as drawn slices amid `ignore`; a few ignored voxels may be."""
+        if not (labels == self.relabel.ignore).any():
+            return
+        try:
+            drawn = annotation_from_labels(labels, ignore=self.relabel.ignore).slices
+        except AnnotationError:
+            return  # more than drawn slices: a dense label with some of it ignored
+        if drawn:
+            slices = describe((each.plane, each.index) for each in drawn[:6])
+            raise AnnotationError(
+                f"{self.dense.cases[case].label}: is sparse already ({slices}"
+                f"{', …' if len(drawn) > 6 else ''}; all else is ignore). Simulate needs dense "
+                f"labels: train on this dataset as it is."
+            )
 
     def in_cases(self, cases: Sequence[str]) -> dict[str, _Chosen]:
         """The slices of all cases, such that every class shows on at least one of them."""
@@ -178,20 +211,25 @@ def _write_case(
 ) -> None:
     """One case: its images, its sparse label if it is to have one, its dense label out of sight."""
     case = dense.cases[name]
+    ending = _ending(dense)
     for channel, image in enumerate(case.images):
-        target = folder / "imagesTr" / f"{name}_{channel:04d}{dense.file_ending}"
-        _copy(image, target)
+        target = folder / "imagesTr" / f"{name}_{channel:04d}{ending}"
+        if image.name.endswith(ending):
+            _copy(image, target)
+        else:
+            volume = read_scan(image)
+            write_image(target, compact(volume.data[0]), volume.grid)
     if case.label is None:
         return
-    hidden = folder / DENSE / f"{name}.nii.gz"
-    if chosen is None and relabel.keeps_all and dense.file_ending == ".nii.gz":
+    hidden = folder / DENSE / f"{name}{ENDING}"
+    if chosen is None and relabel.keeps_all and case.label.name.endswith(ENDING):
         _copy(case.label, hidden)
         return
     labels, grid = relabel.read(dense, name)
     write_labels(hidden, labels, grid)
     if chosen is not None:
         sparse = annotation_at(labels, chosen.slots).label_map(elsewhere=relabel.ignore)
-        write_labels(folder / "labelsTr" / f"{name}{dense.file_ending}", sparse, grid)
+        write_labels(folder / "labelsTr" / f"{name}{ending}", sparse, grid)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -123,7 +123,7 @@ def _write_case(folder: Path, each: _Import) -> dict[int, Path]:
             target.parent.mkdir(exist_ok=True)
             shutil.copyfile(path, target)
         else:
-            write_image(target, _compact(volume.data[channel]), volume.grid)
+            write_image(target, compact(volume.data[channel]), volume.grid)
     values: dict[int, Path] = {}
     for name, path in each.labels.items():
         labels = read_label_map(path, spacing=each.spacing)
@@ -139,7 +139,7 @@ def _write_case(folder: Path, each: _Import) -> dict[int, Path]:
     return values
 
 
-def _compact(data: NDArray[np.float32]) -> NDArray[np.float32] | NDArray[np.int16]:
+def compact(data: NDArray[np.float32]) -> NDArray[np.float32] | NDArray[np.int16]:
     """Whole numbers that fit as int16, half the size and just as exact (CT, most MRI)."""
     limits = np.iinfo(np.int16)
     if data.min() < limits.min or data.max() > limits.max or (data != np.rint(data)).any():

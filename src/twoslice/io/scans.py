@@ -46,6 +46,11 @@ def ending_of(name: str) -> str | None:
     return None
 
 
+def is_writable(name: str) -> bool:
+    """True if scans can be written to a file of that name."""
+    return _ending(name) in (*nifti.ENDINGS, *itk.WRITABLE)
+
+
 def is_scan(path: Path) -> bool:
     """True for a file with a supported ending, and for a folder that holds DICOM images."""
     if path.name.startswith("."):
@@ -182,12 +187,15 @@ def _whole_numbers(path: Path, data: NDArray[Any]) -> NDArray[np.int16]:
     return data.astype(np.int16, copy=False)
 
 
+def _ending(name: str) -> str:
+    return (ending_of(name) or "").lower()
+
+
 def _write(path: Path, data: NDArray[Any], grid: Grid) -> None:
     if data.shape != grid.shape:
         raise ValueError(f"{data.shape} voxels do not fit a grid of {grid.shape}")
-    ending = (ending_of(path.name) or "").lower()
-    if ending not in (*nifti.ENDINGS, *itk.WRITABLE):
+    if not is_writable(path.name):
         raise OutputError(f"{path}: cannot be written in that format. Name it .nii.gz.")
-    writer = nifti.write if ending in nifti.ENDINGS else itk.write
+    writer = nifti.write if _ending(path.name) in nifti.ENDINGS else itk.write
     with atomic.whole_file(path) as scratch:
         writer(scratch, data, grid)
