@@ -241,6 +241,7 @@ def predict(
     out: o.OutLabels,
     probabilities: o.Probabilities = False,
     uncertainty: o.Uncertainty = False,
+    series: o.Series = None,
 ) -> None:
     """Segment scans with a trained run.
 
@@ -254,6 +255,7 @@ def predict(
         out,
         probabilities=probabilities,
         uncertainty=uncertainty,
+        series=series,
         progress=for_stderr(),
     )
     typer.echo(

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from scan_files import write_series
 from training import tiny
-from twoslice.errors import InputError, OutputError, PartialError
+from twoslice.errors import InputError, OutputError, PartialError, ScanError, SettingsError
 from twoslice.inference.predict import predict
 from twoslice.inference.volume import Predictor, _sliding, keep_largest, predict_volume
 from twoslice.io.grid import Grid
@@ -102,6 +103,42 @@ def test_files_that_are_not_this_runs_are_left_alone(run: Run, tmp_path: Path) -
     with pytest.raises(OutputError, match="did not make"):
         predict(run.folder, [scan], tmp_path / "out")
     assert (tmp_path / "out" / "one.nii.gz").read_bytes() == b"somebody's work"
+
+
+def test_results_among_the_scans_are_not_segmented(run: Run, tmp_path: Path) -> None:
+    """Numbered probability maps look like channels, which must not change what cases are."""
+    folder = tmp_path / "in"
+    scan_at(folder / "one_0000.nii.gz")
+    scan_at(folder / "deep" / "two_0000.nii.gz", seed=3)
+    first = predict(run.folder, [folder], folder / "out", probabilities=True, uncertainty=True)
+    assert first.predicted == ("deep_two", "one")
+    again = predict(run.folder, [folder], folder / "out", probabilities=True, uncertainty=True)
+    assert (again.predicted, again.already) == ((), ("deep_two", "one"))
+    other = predict(run.folder, [folder], folder / "other")
+    assert other.predicted == ("deep_two", "one")
+    with pytest.raises(ScanError, match=r"other: nothing in it but .*Name the folder of the scans"):
+        predict(run.folder, [folder / "other"], tmp_path / "out")
+
+
+def test_a_wrong_number_of_channels_names_the_scan_and_what_to_do(run: Run, tmp_path: Path) -> None:
+    for channel in range(2):
+        scan_at(tmp_path / "in" / f"one_{channel:04d}.nii.gz")
+    with pytest.raises(PartialError, match=r"one_0001.nii.gz: 2 channel.*on 1 \(MR\).*single file"):
+        predict(run.folder, [tmp_path / "in"], tmp_path / "out")
+
+
+def test_one_of_several_dicom_series_can_be_named(run: Run, tmp_path: Path) -> None:
+    image = np.rint(tiny.scan(2)[0]).astype(np.int16)
+    for number, text in ((3, "T1"), (4, "T2")):
+        write_series(tmp_path / "both", image, number=number, description=text)
+    with pytest.raises(PartialError, match="--series"):
+        predict(run.folder, [tmp_path / "both"], tmp_path / "none")
+    made = predict(run.folder, [tmp_path / "both"], tmp_path / "out", series="T2")
+    assert made.predicted == ("both",)
+    with pytest.raises(OutputError, match="with --series T1 did not make"):
+        predict(run.folder, [tmp_path / "both"], tmp_path / "out", series="T1")
+    with pytest.raises(SettingsError, match="--series is for DICOM"):
+        predict(run.folder, [scan_at(tmp_path / "one.nii.gz")], tmp_path / "no", series="T1")
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:

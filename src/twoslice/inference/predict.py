@@ -8,24 +8,26 @@ OUT/predictions.json                     which run made them, and what failed
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from twoslice.errors import InputError, OutputError, PartialError
+from twoslice.inference.inputs import (
+    MANIFEST,
+    find_inputs,
+    read_manifest,
+    refuse_useless_series,
+)
 from twoslice.inference.volume import Predictor, VolumePrediction
 from twoslice.io import atomic
-from twoslice.io.find import FoundScan, find_scans
+from twoslice.io.find import FoundScan
 from twoslice.io.grid import Grid
 from twoslice.io.scans import read_channels, write_image, write_labels
 from twoslice.progress import Progress, Silent
 from twoslice.training.run import Run
-
-MANIFEST = "predictions.json"
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,11 @@ class PredictionSummary:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is written for each case beside its label map."""
+    """What is written for each case beside its label map, and which DICOM series is read."""
 
     probabilities: bool = False
     uncertainty: bool = False
+    series: str | None = None
 
 
 def predict(
@@ -53,17 +56,20 @@ def predict(
     *,
     probabilities: bool = False,
     uncertainty: bool = False,
+    series: str | None = None,
     progress: Progress | None = None,
 ) -> PredictionSummary:
     """Predict every scan in `inputs`. A scan that cannot be read is named and left out, the rest
     is done, and a PartialError then says how many failed; finished ones are not made again.
+    `series` names one of several DICOM series in a folder.
     """
     progress = progress or Silent()
     opened = Run.open(run)
-    scans = find_scans(inputs)
-    _claim(out, opened)
+    scans = find_inputs(inputs, out, progress)
+    refuse_useless_series(scans, series)
+    _claim(out, opened, series)
     predictor: Predictor | None = None
-    wanted = Wanted(probabilities, uncertainty)
+    wanted = Wanted(probabilities, uncertainty, series)
     done: list[str] = []
     already: list[str] = []
     failed: dict[str, str] = {}
@@ -80,7 +86,7 @@ def predict(
                     failed[scan.case] = fault
                     progress.say(f"left out {scan.case}: {fault}")
             task.advance(note=scan.case)
-    _write_manifest(out, opened, [*done, *already], failed)
+    _write_manifest(out, opened, series, [*done, *already], failed)
     if failed:
         raise PartialError(_tell(failed, len(scans), out))
     return PredictionSummary(out, tuple(done), tuple(already), failed)
@@ -96,8 +102,8 @@ def _tell(failed: dict[str, str], total: int, out: Path) -> str:
 def _predict_one(predictor: Predictor, scan: FoundScan, out: Path, wanted: Wanted) -> str | None:
     """Predict and write one scan; the fault in one line if it cannot be read."""
     try:
-        volume = read_channels(scan.paths)
-        prediction = predictor(volume)
+        volume = read_channels(scan.paths, series=wanted.series)
+        prediction = predictor(volume, name=", ".join(map(str, scan.paths)))
     except InputError as error:
         return str(error)
     _write(prediction, volume.grid, scan.case, out, wanted)
@@ -135,33 +141,30 @@ def _uncertainty_files(out: Path, case: str) -> list[Path]:
     return [folder / f"{case}_entropy.nii.gz", folder / f"{case}_disagreement.nii.gz"]
 
 
-def _identity(run: Run) -> dict[str, str | int]:
-    return {"run": str(run.folder.resolve()), "step": run.step}
+def _identity(run: Run, series: str | None) -> dict[str, str | int | None]:
+    return {"run": str(run.folder.resolve()), "step": run.step, "series": series}
 
 
-def _claim(out: Path, run: Run) -> None:
+def _claim(out: Path, run: Run, series: str | None) -> None:
     """Mark the folder as this run's before the first map: a killed prediction can then go on.
 
     Label maps of another run, or of nobody knows whom, are neither taken as ours nor replaced.
     """
     if not out.is_dir() or not any(out.iterdir()):
-        _write_manifest(out, run, [], {})
+        _write_manifest(out, run, series, [], {})
         return
-    found = _read_manifest(out)
-    if {key: found.get(key) for key in _identity(run)} != _identity(run):
+    found, mine = read_manifest(out), _identity(run, series)
+    if {key: found.get(key) for key in mine} != mine:
+        of = f" with --series {series}" if series else ""
         raise OutputError(
-            f"{out}: holds files that this run at step {run.step} did not make. Name another --out."
+            f"{out}: holds files that this run at step {run.step}{of} did not make. Name another "
+            f"--out."
         )
 
 
-def _read_manifest(out: Path) -> dict[str, Any]:
-    try:
-        found = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _write_manifest(out: Path, run: Run, cases: list[str], failed: dict[str, str]) -> None:
-    known = {*_read_manifest(out).get("cases", []), *cases}
-    atomic.write_json(out / MANIFEST, {**_identity(run), "cases": sorted(known), "failed": failed})
+def _write_manifest(
+    out: Path, run: Run, series: str | None, cases: list[str], failed: dict[str, str]
+) -> None:
+    known = {*read_manifest(out).get("cases", []), *cases}
+    record = {**_identity(run, series), "cases": sorted(known), "failed": failed}
+    atomic.write_json(out / MANIFEST, record)

@@ -48,13 +48,14 @@ class Predictor:
         self.method: Method = run.load_method().to(self.device)
         self.options = run.settings.inference
 
-    def __call__(self, volume: Volume) -> VolumePrediction:
-        """Predict one volume."""
+    def __call__(self, volume: Volume, *, name: str = "the scan") -> VolumePrediction:
+        """Predict one volume; `name` is what a fault calls it."""
         expected = len(self.run.data.channel_names)
         if volume.channels != expected:
             raise ScanError(
-                f"the scan has {volume.channels} channel(s), but the run was trained on "
-                f"{expected} ({', '.join(self.run.data.channel_names)})."
+                f"{name}: {volume.channels} channel(s), but the run was trained on {expected} "
+                f"({', '.join(self.run.data.channel_names)}). Give each scan these channels, in "
+                f"this order, {_channel_files(expected)}."
             )
         prepared = prepare_image(volume.data, volume.spacing, self.plan.spacing)
         image = torch.from_numpy(np.ascontiguousarray(prepared))[None].to(self.device)
@@ -114,6 +115,13 @@ def keep_largest(labels: NDArray[np.uint8], *, classes: int) -> NDArray[np.uint8
             sizes[0] = 0
             kept[pieces == sizes.argmax()] = value
     return kept
+
+
+def _channel_files(count: int) -> str:
+    if count == 1:
+        return "as a single file"
+    names = "CASE_0000.nii.gz and CASE_0001.nii.gz"
+    return f"as the files {names}" + (" and so on" if count > 2 else "")
 
 
 def _uncertainty(members: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
