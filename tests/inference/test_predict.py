@@ -116,7 +116,7 @@ def test_results_among_the_scans_are_not_segmented(run: Run, tmp_path: Path) -> 
     assert (again.predicted, again.already) == ((), ("deep_two", "one"))
     other = predict(run.folder, [folder], folder / "other")
     assert other.predicted == ("deep_two", "one")
-    with pytest.raises(ScanError, match=r"other: nothing in it but .*Name the folder of the scans"):
+    with pytest.raises(ScanError, match=r"other: no scans in it.*folder of predictions is no scan"):
         predict(run.folder, [folder / "other"], tmp_path / "out")
 
 

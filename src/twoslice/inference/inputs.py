@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from twoslice.errors import ScanError, SettingsError
-from twoslice.io.find import FoundScan, _grouped, _in_folder, _single, find_scans
+from twoslice.io.find import FoundScan, find_scans
 from twoslice.progress import Progress
 
 MANIFEST = "predictions.json"
@@ -18,25 +18,25 @@ MANIFEST = "predictions.json"
 
 def find_inputs(inputs: Sequence[Path], out: Path, progress: Progress) -> list[FoundScan]:
     """The scans in `inputs` that lie neither in `out` nor in another folder of predictions."""
-    folders = [path for path in inputs if path.is_dir()]
-    found = {folder: _in_folder(folder) for folder in folders}
-    kept = {
-        folder: [(name, path) for name, path in named if not _is_result(path, out)]
-        for folder, named in found.items()
-    }
-    left_out = sum(len(found[folder]) - len(kept[folder]) for folder in folders)
-    if not left_out:
-        return find_scans(inputs)
-    for folder in folders:
-        if found[folder] and not kept[folder]:
-            raise ScanError(
-                f"{folder}: nothing in it but files in {out} or in another folder of predictions. "
-                f"Name the folder of the scans, and an --out that does not hold them."
-            )
-    progress.say(f"left out {left_out} file(s) that lie in {out} or in other predictions")
-    # Results must be gone before cases are formed: their numbered files look like channels.
-    alone = [_single(path) for path in inputs if not path.is_dir()]
-    return sorted(_grouped([*(pair for named in kept.values() for pair in named), *alone]))
+    results: list[Path] = []
+
+    def skip(path: Path) -> bool:
+        found = _is_result(path, out)
+        if found:
+            results.append(path)
+        return found
+
+    try:
+        scans = find_scans(inputs, skip=skip)
+    except ScanError as error:
+        if not results:
+            raise
+        raise ScanError(
+            f"{error} (What lies in {out} or in another folder of predictions is no scan.)"
+        ) from None
+    if results:
+        progress.say(f"left out {len(results)} file(s) that lie in {out} or in other predictions")
+    return scans
 
 
 def refuse_useless_series(scans: Sequence[FoundScan], series: str | None) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,15 +31,20 @@ class FoundScan(NamedTuple):
     paths: tuple[Path, ...]
 
 
-def find_scans(inputs: Path | Sequence[Path]) -> list[FoundScan]:
+def find_scans(
+    inputs: Path | Sequence[Path], *, skip: Callable[[Path], bool] | None = None
+) -> list[FoundScan]:
     """The scans in files and folders of any supported format, in order of case name.
 
-    Raises a ScanError if a path holds none, or if two scans would be the same case.
+    What `skip` says of a file in a folder is asked before cases are formed from channels. Raises
+    a ScanError if a path holds no scan, or if two scans would be the same case.
     """
     given = [inputs] if isinstance(inputs, Path) else list(inputs)
     named: list[tuple[str, Path]] = []
     for path in given:
         found = _in_folder(path) if path.is_dir() else [_single(path)]
+        if skip is not None and path.is_dir():
+            found = [(name, file) for name, file in found if not skip(file)]
         if not found:
             raise ScanError(
                 f"{path}: no scans in it. Name a folder or files in one of the supported formats: "
