@@ -174,6 +174,7 @@ def test_a_loss_that_is_no_number_stops_and_names_step_cases_and_checkpoint(
 def test_ctrl_c_saves_a_whole_step_and_says_how_to_resume(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    before = signal.getsignal(signal.SIGINT)  # ignored where the tests run in the background
     step = Trainer.train_step
 
     def interrupted(self: Trainer) -> Losses:
@@ -187,7 +188,7 @@ def test_ctrl_c_saves_a_whole_step_and_says_how_to_resume(
         train(dataset, tmp_path / "run", tiny.settings(checkpoint_every=100), progress=told)
     assert Run.open(tmp_path / "run").step == 3
     assert "--resume" in told.lines[-1]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_without_label_views_the_line_says_to_propagate_first(tmp_path: Path) -> None:
