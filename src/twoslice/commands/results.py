@@ -1,0 +1,90 @@
+"""Commands about results: label maps, scores, the page."""
+
+from __future__ import annotations
+
+import typer
+
+from twoslice import options as o
+from twoslice.console import words
+from twoslice.progress import for_stderr
+
+
+def predict(
+    run: o.RunFolder,
+    inputs: o.Inputs,
+    out: o.OutLabels,
+    probabilities: o.Probabilities = False,
+    uncertainty: o.Uncertainty = False,
+    series: o.Series = None,
+) -> None:
+    """Segment scans with a trained run.
+
+    Each label map lies on exactly the grid of its scan.
+    """
+    from twoslice.inference.predict import predict as infer
+
+    made = infer(
+        run,
+        inputs,
+        out,
+        probabilities=probabilities,
+        uncertainty=uncertainty,
+        series=series,
+        progress=for_stderr(),
+    )
+    typer.echo(
+        f"{out}: {len(made.predicted)} label maps, {len(made.already)} were there already.\n"
+        f"Next: twoslice report {run} --predictions {out}, or, with dense labels, "
+        f"twoslice evaluate {out} LABELS --out scores.json"
+    )
+
+
+def evaluate(
+    predictions: o.LabelMaps,
+    labels: o.DenseLabels,
+    out: o.OutScores,
+    names: o.ClassNames = None,
+    cases: o.ScoredCases = None,
+    tolerance: o.Tolerance = 2.0,
+) -> None:
+    """Score label maps against dense labels.
+
+    Writes a row a case and label, and the summary, as JSON.
+    """
+    from twoslice.evaluation.evaluate import evaluate as score
+    from twoslice.evaluation.tables import summary_table
+
+    evaluation = score(
+        predictions,
+        labels,
+        class_names=words(names),
+        cases=words(cases),
+        tolerance_mm=tolerance,
+        progress=for_stderr(),
+    )
+    evaluation.write(out)
+    typer.echo(summary_table(evaluation))
+    typer.echo(f"{out}: {len(evaluation.cases)} rows over {evaluation.summary['cases']} cases.")
+
+
+def report(
+    run: o.RunFolder,
+    out: o.OutPage = None,
+    dataset: o.MovedDataset = None,
+    predictions: o.ShownLabels = None,
+    labels: o.ScoringLabels = None,
+    scans: o.ShownScans = None,
+) -> None:
+    """Write one self-contained HTML page about a run."""
+    from twoslice.report.page import write_report
+
+    page = write_report(
+        run,
+        out,
+        dataset=dataset,
+        predictions=predictions,
+        labels=labels,
+        scans=scans or (),
+        progress=for_stderr(),
+    )
+    typer.echo(f"{page}: open it in a browser.")
