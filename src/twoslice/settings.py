@@ -57,7 +57,7 @@ class NetworkSettings(_Frozen):
 class TrainingSettings(_Frozen):
     """The loop, the same for every method; `None` leaves the choice to the planner."""
 
-    iterations: int = Field(1500, ge=1)
+    iterations: int | None = Field(None, ge=1)
     minutes: float | None = Field(None, gt=0, description="train by the clock instead")
     seed: int = Field(0, ge=0)
     checkpoint_every: int = Field(100, ge=1)
@@ -74,6 +74,9 @@ class TrainingSettings(_Frozen):
     foreground_share: Fraction = Field(0.6, description="labelled patches centred on drawn target")
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["32-true", "16-mixed", "bf16-mixed"] = "32-true"
+    devices: int = Field(1, ge=1, description="processes, a device each; each has its own batch")
+    pictures: bool = Field(True, description="what the networks see, drawn at each checkpoint")
+    mlflow: str | None = Field(None, description="an MLflow server, or a folder, to log to as well")
 
 
 class DescoSettings(_Frozen):

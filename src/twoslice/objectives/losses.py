@@ -10,6 +10,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from twoslice.objectives.everywhere import sum_everywhere
+
 EPS = 1e-8
 
 
@@ -21,7 +23,8 @@ def weighted_cross_entropy(
     """Eq. 3: cross entropy averaged over voxel weight; 0 where no voxel carries weight."""
     known = _known(label, weight)
     per_voxel = F.cross_entropy(logits, known, reduction="none")
-    return (weight * per_voxel).sum() / weight.sum().clamp_min(EPS)
+    summed = sum_everywhere((weight * per_voxel).sum())
+    return summed / sum_everywhere(weight.sum()).clamp_min(EPS)
 
 
 def weighted_dice(
@@ -39,8 +42,8 @@ def weighted_dice(
     losses = []
     for index in range(1, logits.shape[1]):
         y = (known == index).float()
-        overlap = (weight * p[:, index] * y).sum()
-        size = (weight * (p[:, index] ** 2 + y)).sum()
+        overlap = sum_everywhere((weight * p[:, index] * y).sum())
+        size = sum_everywhere((weight * (p[:, index] ** 2 + y)).sum())
         losses.append((size - 2 * overlap) / size.clamp_min(EPS))
     return torch.stack(losses).mean()
 

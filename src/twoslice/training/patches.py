@@ -53,7 +53,11 @@ def label_scan(
 
 @dataclass(frozen=True, eq=False)
 class PatchSource:
-    """Draws the batch of any iteration: a labelled and an unlabelled stream."""
+    """Draws the batch of any iteration: a labelled and an unlabelled stream.
+
+    Several processes share an iteration: process `rank` of `world` takes its own slots of a batch
+    that is `world` times as large, the same patches that one process would take of that batch.
+    """
 
     labeled: Sequence[LabeledScan]
     unlabeled: Sequence[str]
@@ -64,26 +68,49 @@ class PatchSource:
     sizes: tuple[int, int]
     foreground_share: float
     seed: int
+    rank: int = 0
+    world: int = 1
 
     def batch(self, iteration: int) -> Batch:
         """The batch of this iteration."""
-        images, views, cases = [], [], []
+        images, views, others = [], [], []
         wanted, more = self.sizes
-        for slot in range(wanted):
-            scan = self.labeled[self._turn(iteration * wanted + slot, len(self.labeled), 0)]
+        for slot in self._slots(wanted):
+            scan = self._labeled_at(iteration, slot)
             rng = np.random.default_rng([self.seed, _PATCH, iteration, slot])
             image, pose = self._cut(rng, scan.name, scan.targets)
             images.append(image)
             labels = cut_labels(scan.views, pose, self.patch, outside=NEVER)
             views.append(labels.round_().to(torch.int64))
-            cases.append(scan.name)
-        others = []
-        for slot in range(more):
-            name = self.unlabeled[self._turn(iteration * more + slot, len(self.unlabeled), 1)]
-            rng = np.random.default_rng([self.seed, _PATCH, iteration, wanted + slot])
-            others.append(self._cut(rng, name, ())[0])
-            cases.append(name)
+        for slot in self._slots(more):
+            place = self.world * wanted + slot
+            rng = np.random.default_rng([self.seed, _PATCH, iteration, place])
+            others.append(self._cut(rng, self._unlabeled_at(iteration, slot), ())[0])
+        cases = self.cases(iteration, self._slots(wanted), self._slots(more))
         return _join(images, others, views, cases)
+
+    def all_cases(self, iteration: int) -> tuple[str, ...]:
+        """The cases that the processes have together at this iteration."""
+        wanted, more = self.sizes
+        return self.cases(iteration, range(self.world * wanted), range(self.world * more))
+
+    def cases(self, iteration: int, labeled: range, unlabeled: range) -> tuple[str, ...]:
+        """The cases of these slots, the labelled ones first."""
+        return (
+            *(self._labeled_at(iteration, slot).name for slot in labeled),
+            *(self._unlabeled_at(iteration, slot) for slot in unlabeled),
+        )
+
+    def _slots(self, size: int) -> range:
+        return range(self.rank * size, (self.rank + 1) * size)
+
+    def _labeled_at(self, iteration: int, slot: int) -> LabeledScan:
+        position = iteration * self.sizes[0] * self.world + slot
+        return self.labeled[self._turn(position, len(self.labeled), 0)]
+
+    def _unlabeled_at(self, iteration: int, slot: int) -> str:
+        position = iteration * self.sizes[1] * self.world + slot
+        return self.unlabeled[self._turn(position, len(self.unlabeled), 1)]
 
     def _turn(self, position: int, count: int, stream: int) -> int:
         """Whose turn it is: every scan once, in a new order each round."""
@@ -130,7 +157,7 @@ def _centre(
 
 
 def _join(
-    images: list[Tensor], others: list[Tensor], views: list[Tensor], cases: list[str]
+    images: list[Tensor], others: list[Tensor], views: list[Tensor], cases: tuple[str, ...]
 ) -> Batch:
     labeled = torch.stack(images).contiguous(memory_format=torch.channels_last_3d)
     unlabeled = torch.stack(others) if others else labeled[:0]
@@ -143,4 +170,4 @@ def _join(
     known = tuple(
         View(torch.where(view.distance == NEVER, 0, view.label), view.distance) for view in pairs
     )
-    return Batch(labeled, unlabeled, known, tuple(cases))
+    return Batch(labeled, unlabeled, known, cases)
