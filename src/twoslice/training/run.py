@@ -24,6 +24,9 @@ from twoslice.training.checkpoints import list_checkpoints, load_predicting_weig
 from twoslice.training.planner import Plan
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from twoslice.io.dataset import Dataset
     from twoslice.methods.base import Method
 
@@ -119,6 +122,12 @@ class Run:
     def step(self) -> int:
         """How many iterations the last checkpoint has seen."""
         return int(self.latest.name.removeprefix("step-"))
+
+    def normalise(self, data: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Intensities (C, I, J, K) of any scan as this run's networks take them."""
+        from twoslice.training.volumes import normalise_intensity
+
+        return normalise_intensity(data)
 
     def load_method(self) -> Method:
         """The trained method with the weights that predict, ready for inference."""

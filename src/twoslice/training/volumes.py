@@ -35,9 +35,10 @@ def normalise_intensity(data: NDArray[np.float32]) -> NDArray[np.float32]:
     for index, channel in enumerate(data):
         every = max(1, round((channel.size / _MOST_VOXELS) ** (1 / 3)))
         low, high = np.percentile(channel[::every, ::every, ::every], [LOW, HIGH])
-        clipped = np.clip(channel, low, high)
-        deviation = float(clipped.std())
-        out[index] = (clipped - clipped.mean()) / (deviation if deviation > 0 else 1.0)
+        clipped = np.clip(channel, low, high, out=out[index])  # in place: scans may fill the memory
+        mean, deviation = clipped.mean(), float(clipped.std())
+        clipped -= mean
+        clipped /= deviation if deviation > 0 else 1.0
     return out
 
 
