@@ -238,4 +238,4 @@ class _Demo:
 
 
 def _finished(run: Run) -> bool:
-    return run.has_checkpoint and run.step >= run.settings.training.iterations
+    return run.has_checkpoint and run.step >= run.plan.iterations

@@ -121,7 +121,7 @@ class Trainer:
         """How much of the training is done, from 0 to 1: by iterations, or by the clock."""
         if self.settings.minutes is not None:
             return self.seconds / (60.0 * self.settings.minutes)
-        return self.step / self.settings.iterations
+        return self.step / self.run.plan.iterations
 
     def train_step(self) -> Losses:
         """One batch, one step of every network."""
@@ -155,7 +155,7 @@ class Trainer:
                 optimizer=self.optimizer.state_dict(),
                 meta={
                     "method": self.run.settings.method,
-                    "iterations": self.settings.iterations,
+                    "iterations": self.run.plan.iterations,
                     "progress": min(1.0, self.share()),
                     "seconds": self.seconds,
                     "notes": journal.notes,
@@ -201,7 +201,7 @@ class Trainer:
     def _total(self) -> int:
         if self.settings.minutes is not None:
             return max(1, round(60 * self.settings.minutes))
-        return self.settings.iterations
+        return self.run.plan.iterations
 
     def _done(self) -> int:
         """How far the progress bar is: seconds by the clock, iterations otherwise."""

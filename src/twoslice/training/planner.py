@@ -19,6 +19,7 @@ from twoslice.training.volumes import shape_at
 Spacing = tuple[float, float, float]
 Side = tuple[int, int, int]
 
+_ITERATIONS = 1500
 _CPU_VOXELS = 40_000
 _GPU_VOXELS = 1_000_000
 _FAR_LARGER = 2.0  # a scan of more than this many patches is worth coarser voxels
@@ -39,6 +40,8 @@ class Plan(BaseModel):
     voxel: Spacing
     """Millimetres of the voxels that the network sees."""
     patch: Side
+    iterations: int
+    """How long to train, unless by the clock."""
     network: NetworkPlan
     why: str
 
@@ -74,8 +77,18 @@ def make_plan(dataset: Dataset, settings: Settings, *, gpu: bool = False) -> Pla
         kernels=kernels,
     )
     shown = (target, voxel, shape, patch, network)
+    iterations = settings.training.iterations or _ITERATIONS
     why = _explain(grids_seen=len(grids), alike=alike, own=own, plan=shown)
-    return Plan(spacing=target, voxel=voxel, patch=patch, network=network, why=why)
+    if settings.training.minutes is None:
+        why += f" Training takes {iterations} iterations."
+    return Plan(
+        spacing=target,
+        voxel=voxel,
+        patch=patch,
+        iterations=iterations,
+        network=network,
+        why=why,
+    )
 
 
 def coarsen(extents: NDArray[np.float64], own: Spacing, *, budget: int) -> Spacing:
