@@ -8,9 +8,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from twoslice.networks.norms import Normalisation, normalise
-from twoslice.networks.padding import crop_to, pad_to_multiple
+from twoslice.networks.padding import Triple, crop_to, pad_to_multiple
 
-_STRIDE = (16, 16, 16)
+_STRIDE: Triple = (16, 16, 16)
 
 
 class _Block(nn.Module):
@@ -65,6 +65,7 @@ class VNet(nn.Module):
     ) -> None:
         super().__init__()
         f, norm = filters, normalisation
+        self.multiple = _STRIDE
         self.block_one = _Block(1, channels, f, norm)
         self.block_one_dw = _Step(f, 2 * f, norm, up=False)
         self.block_two = _Block(2, 2 * f, 2 * f, norm)
@@ -88,7 +89,7 @@ class VNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Class scores, on the voxels of `x`."""
         shape = tuple(x.shape[2:])
-        one = self.block_one(pad_to_multiple(x, _STRIDE))
+        one = self.block_one(pad_to_multiple(x, self.multiple))
         two = self.block_two(self.block_one_dw(one))
         three = self.block_three(self.block_two_dw(two))
         four = self.block_four(self.block_three_dw(three))
