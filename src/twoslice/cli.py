@@ -13,7 +13,7 @@ from pathlib import Path
 import typer
 
 from twoslice import options as o
-from twoslice.commands import data, learning, results
+from twoslice.commands import data, drawing, learning, results
 from twoslice.errors import TwosliceError
 from twoslice.progress import for_stderr
 
@@ -63,6 +63,7 @@ def demo(out: o.OutFolder = Path("twoslice-demo"), seed: o.Seed = 0) -> None:
 # In the order of the way from scans to a page.
 app.command("import")(data.import_command)
 app.command()(data.simulate)
+app.command()(drawing.annotate)
 app.command()(data.check)
 app.command()(learning.propagate)
 app.command()(learning.train)

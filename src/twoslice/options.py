@@ -72,6 +72,21 @@ CaseChoice = Annotated[Literal["first", "random"], Option(help="Which cases keep
 KeptLabels = Annotated[str | None, Option(help="Keep only these labels: 'liver,spleen'.")]
 KeptCases = Annotated[str | None, Option(help="Keep only these cases: 'case_03,case_07'.")]
 
+# Drawing.
+Port = Annotated[int | None, Option(min=0, max=65535, help="8017, or a free one if unsaid.")]
+Host = Annotated[str, Option(help="Address to listen on; others may then ask, with the token.")]
+NoBrowser = Annotated[bool, Option("--no-browser", help="Only print the link.")]
+UncertaintyFolder = Annotated[
+    Path | None, Option(help="What predict --uncertainty wrote: suggests the least sure slices.")
+]
+ExportFolder = Annotated[
+    Path | None, Option(help="Write the slices to draw for ITK-SNAP or 3D Slicer, and end.")
+]
+ImportFolder = Annotated[
+    Path | None, Option("--import", help="Bring back what was drawn in an exported folder.")
+]
+ExportedCases = Annotated[str | None, Option(help="Export only these: 'case_03,case_07'.")]
+
 # Predicting, scoring, reporting.
 Probabilities = Annotated[
     bool, Option("--probabilities", help="Write each label's probability too.")

@@ -88,6 +88,17 @@ def refresh_description(root: Path) -> None:
     _write_counted(root, raw, description.file_ending)
 
 
+def add_ignore(root: Path) -> int:
+    """The value of `ignore` in dataset.json, one past the last label; named there if it is not."""
+    description = read_description(root)
+    if description.ignore is not None:
+        return description.ignore
+    value = max(description.labels.values()) + 1
+    raw = {**description.raw, "labels": {**description.raw["labels"], IGNORE: value}}
+    atomic.write_json(root / "dataset.json", raw)
+    return value
+
+
 def _write_counted(root: Path, raw: dict[str, Any], ending: str) -> None:
     cases = find_cases(root, "imagesTr", "labelsTr", ending)
     labeled = [case for case in cases.values() if case.label is not None]
