@@ -51,6 +51,12 @@ class Plane(StrEnum):
         """This plane's slice `index` of an array whose last three axes are I, J, K (a view)."""
         return array[(..., *self.slice(index))]
 
+    def facing(self, array: NDArray[T], index: int) -> NDArray[T]:
+        """A slice of an (I, J, K) array as it is looked at: front or head up, the patient's right
+        on the left.
+        """
+        return self.take(array, index).T[::-1, ::-1]
+
     def stack_first(self, array: NDArray[T]) -> NDArray[T]:
         """An (I, J, K) array seen as (slices, rows, columns) of this plane (a view)."""
         return np.moveaxis(array, self.axis, 0)

@@ -6,10 +6,17 @@ Stages take a `Progress` and never print; `cli.py` chooses which one they get.
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
+
+
+VOICE = threading.RLock()
+"""Held while a line is printed, and by readers while they turn standard error away: a scan that is
+read ahead in another thread must not swallow a line.
+"""
 
 
 class Task(Protocol):
@@ -23,8 +30,8 @@ class Progress(Protocol):
     """Where stages announce long work."""
 
     @contextmanager
-    def task(self, name: str, total: int) -> Iterator[Task]:
-        """Announce `total` steps of work called `name`."""
+    def task(self, name: str, total: int, done: int = 0) -> Iterator[Task]:
+        """Announce `total` steps of work called `name`, `done` of which an earlier run did."""
         ...
 
     def say(self, line: str) -> None:
@@ -41,7 +48,7 @@ class Silent:
     """Shows nothing: for tests and for use as a library."""
 
     @contextmanager
-    def task(self, name: str, total: int) -> Iterator[Task]:
+    def task(self, name: str, total: int, done: int = 0) -> Iterator[Task]:
         """Do the work and show nothing."""
         yield _SilentTask()
 
@@ -52,9 +59,9 @@ class Silent:
 class _LineTask:
     """Prints a line at most every `every` seconds; short work ends before the first."""
 
-    def __init__(self, name: str, total: int, every: float) -> None:
+    def __init__(self, name: str, total: int, done: int, every: float) -> None:
         self.name, self.total, self.every = name, total, every
-        self.done, self.start = 0, time.monotonic()
+        self.done, self.earlier, self.start = done, done, time.monotonic()
         self.last = self.start
 
     def advance(self, steps: int = 1, note: str = "") -> None:
@@ -64,9 +71,18 @@ class _LineTask:
         if now - self.last < self.every and not (begun and self.done == self.total):
             return
         self.last = now
-        left = (now - self.start) / max(self.done, 1) * (self.total - self.done)
-        state = f"{self.name}: {self.done}/{self.total}, about {left:.0f} s left"
-        print(f"{state}, {note}" if note else state, file=sys.stderr, flush=True)  # noqa: T201
+        pace = (now - self.start) / max(self.done - self.earlier, 1)
+        left = in_words(pace * (self.total - self.done))
+        state = f"{self.name}: {self.done}/{self.total}, about {left} left"
+        _print(f"{state}, {note}" if note else state)
+
+
+def in_words(seconds: float) -> str:
+    """A time as a person says it: 45 s, 12 min, 3 h 20 min."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 class Lines:
@@ -76,20 +92,20 @@ class Lines:
         self.every = every
 
     @contextmanager
-    def task(self, name: str, total: int) -> Iterator[Task]:
+    def task(self, name: str, total: int, done: int = 0) -> Iterator[Task]:
         """Print how far `name` is, now and then."""
-        yield _LineTask(name, total, self.every)
+        yield _LineTask(name, total, done, self.every)
 
     def say(self, line: str) -> None:
         """Print the line."""
-        print(line, file=sys.stderr, flush=True)  # noqa: T201
+        _print(line)
 
 
 class Bars:
     """A Rich progress bar with an estimate of what remains."""
 
     @contextmanager
-    def task(self, name: str, total: int) -> Iterator[Task]:
+    def task(self, name: str, total: int, done: int = 0) -> Iterator[Task]:
         """Show a bar for `name` while the work goes on."""
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -103,7 +119,7 @@ class Bars:
             TextColumn("{task.fields[note]}"),
         )
         with RichProgress(*columns, console=Console(stderr=True)) as rich:
-            identity = rich.add_task(name, total=total, note="")
+            identity = rich.add_task(name, total=total, completed=done, note="")
 
             class _BarTask:
                 def advance(self, steps: int = 1, note: str = "") -> None:
@@ -113,6 +129,11 @@ class Bars:
 
     def say(self, line: str) -> None:
         """Print the line."""
+        _print(line)
+
+
+def _print(line: str) -> None:
+    with VOICE:
         print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 

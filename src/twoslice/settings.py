@@ -119,6 +119,10 @@ class Settings(_Frozen):
         """The settings as YAML that `load_settings` reads back to an equal object."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
 
+    def named_values(self) -> dict[str, Any]:
+        """Every setting by its full name, as in `training.seed`."""
+        return _flat(self.model_dump(mode="json"))
+
 
 def load_settings(
     *,
@@ -152,7 +156,7 @@ def find_difference(saved: Settings, asked: Settings) -> tuple[str, Any, Any] | 
     """The first setting that differs, as its name and both values; one that was asked for by name
     comes before one that is at its default.
     """
-    mine, other = (_flat(each.model_dump(mode="json")) for each in (saved, asked))
+    mine, other = saved.named_values(), asked.named_values()
     named = _flat(asked.model_dump(mode="json", exclude_unset=True))
     for name in sorted(mine, key=lambda name: name not in named):
         if mine[name] != other[name]:

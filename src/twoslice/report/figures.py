@@ -56,7 +56,7 @@ def window(image: NDArray[np.float32]) -> tuple[float, float]:
 
 def facing(plane: Plane, volume: NDArray[T], index: int) -> NDArray[T]:
     """A slice as it is looked at: front or head up, the patient's right on the left."""
-    return plane.take(volume, index).T[::-1, ::-1]
+    return plane.facing(volume, index)
 
 
 def fullest_slice(labels: NDArray[np.integer], plane: Plane) -> int:

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
+from lightning_fabric.utilities.exceptions import MisconfigurationException
+from torch import Tensor
 
 from twoslice.errors import SettingsError
 from twoslice.methods.base import Batch, View
 from twoslice.settings import TrainingSettings
 
 _STEPS_APART = 1_000_003
+_RANKS_APART = 2**40 + 15
 
 
 def make_fabric(settings: TrainingSettings) -> Fabric:
-    """Lightning Fabric on the device and in the precision that the settings name."""
+    """Lightning Fabric on the devices and in the precision that the settings name. Several devices
+    are a process each, with their gradients averaged (DDP; gloo between CPU processes).
+    """
+    strategy = DDPStrategy() if settings.devices > 1 else "auto"
     try:
-        return Fabric(accelerator=settings.device, devices=1, precision=settings.precision)
+        return Fabric(
+            accelerator=settings.device,
+            devices=settings.devices,
+            strategy=strategy,
+            precision=settings.precision,
+        )
+    except MisconfigurationException:
+        raise SettingsError(
+            f"training.devices = {settings.devices}: this machine has fewer devices of the kind "
+            f"{settings.device!r}. Ask for no more than it has."
+        ) from None
     except (RuntimeError, ValueError):
         raise SettingsError(
             f"training.device = {settings.device!r}: this machine has no such device, or PyTorch "
@@ -23,14 +40,23 @@ def make_fabric(settings: TrainingSettings) -> Fabric:
         ) from None
 
 
+def sum_of_all(fabric: Fabric, value: Tensor) -> Tensor:
+    """The sum of a tensor over all processes, without a gradient."""
+    summed = fabric.all_reduce(value.detach().clone(), reduce_op="sum")
+    assert isinstance(summed, Tensor)
+    return summed
+
+
 def available_device() -> torch.device:
     """The best device of this machine, which need not be the one that trained."""
     return make_fabric(TrainingSettings()).device
 
 
-def seed_everything(seed: int, *, step: int) -> None:
-    """Dropout and noise of a step follow from the seed and the step alone, as its batch does."""
-    torch.manual_seed((seed * _STEPS_APART + step) % 2**63)
+def seed_everything(seed: int, *, step: int, rank: int = 0) -> None:
+    """Dropout and noise of a step follow from the seed, the step and which process it is, and
+    from nothing else; as its batch does.
+    """
+    torch.manual_seed((seed * _STEPS_APART + step + rank * _RANKS_APART) % 2**63)
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:

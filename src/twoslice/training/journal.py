@@ -1,4 +1,4 @@
-"""The journal of a run: `metrics.csv`, a row a logged step, and the same for TensorBoard."""
+"""The journal of a run: `metrics.csv`, a row a logged step; pictures; and both for TensorBoard."""
 
 from __future__ import annotations
 
@@ -9,25 +9,34 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from PIL import Image
+
 from twoslice.io import atomic
+from twoslice.training.pictures import Pixels
+from twoslice.training.sinks import Sink
+
+PICTURES = "pictures"
 
 
 class Journal:
     """Gathers the figures between two logged steps, and writes their means.
 
     When a training resumes, rows from beyond its checkpoint go: they are about to be made again.
-    `notes` are the figures since the last row, which the checkpoint keeps.
+    `notes` are the figures since the last row, which the checkpoint keeps. Without a folder
+    nothing is written: of several processes, one keeps the journal.
     """
 
     def __init__(
-        self, folder: Path, *, start: int, notes: Mapping[str, Sequence[float]] | None = None
+        self,
+        folder: Path | None,
+        *,
+        start: int,
+        notes: Mapping[str, Sequence[float]] | None = None,
+        sinks: Sequence[Sink] = (),
     ) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        self.path = folder / "metrics.csv"
-        self.rows = [row for row in read_metrics(folder) if row["step"] <= start]
+        self.folder, self._sinks = folder, sinks
+        self.rows = [row for row in read_metrics(folder) if row["step"] <= start] if folder else []
         self.notes = {name: list(values) for name, values in (notes or {}).items()}
-        self._events = SummaryWriter(str(folder), purge_step=start + 1)
 
     def __enter__(self) -> Journal:
         return self
@@ -38,7 +47,8 @@ class Journal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._events.close()
+        for sink in self._sinks:
+            sink.close(whole=error is None)
 
     def note(self, **figures: float) -> None:
         """Figures of one step."""
@@ -52,13 +62,23 @@ class Journal:
         self.notes.clear()
         row = {"step": float(step), **means, **now}
         self.rows.append(row)
-        for name, value in row.items():
-            self._events.add_scalar(name, value, step)
+        for sink in self._sinks:
+            sink.figures(step, row)
+
+    def show(self, step: int, pixels: Pixels) -> None:
+        """A picture of what the networks see at this step."""
+        if self.folder is not None:
+            with atomic.whole_file(self.folder / PICTURES / f"step-{step:06d}.png") as scratch:
+                Image.fromarray(pixels).save(scratch, optimize=True)
+        for sink in self._sinks:
+            sink.picture(step, pixels)
 
     def flush(self) -> None:
         """Bring the rows to the disk."""
-        atomic.write_text(self.path, _to_csv(self.rows))
-        self._events.flush()
+        if self.folder is not None:
+            atomic.write_text(self.folder / "metrics.csv", _to_csv(self.rows))
+        for sink in self._sinks:
+            sink.flush()
 
 
 def read_metrics(folder: Path) -> list[dict[str, float]]:

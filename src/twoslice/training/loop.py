@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -11,7 +12,7 @@ from lightning_fabric import Fabric
 
 from twoslice.errors import SettingsError, TrainingError
 from twoslice.io.dataset import Dataset
-from twoslice.methods.base import Batch, Losses, Method
+from twoslice.methods.base import Losses, Method
 from twoslice.methods.registry import find_method
 from twoslice.progress import Progress, Silent
 from twoslice.settings import Settings, find_difference, load_settings
@@ -23,12 +24,14 @@ from twoslice.training.checkpoints import (
     load_checkpoint,
     save_checkpoint,
 )
-from twoslice.training.devices import make_fabric, seed_everything, to_device
+from twoslice.training.devices import make_fabric, seed_everything, sum_of_all, to_device
 from twoslice.training.interrupt import Interrupt
-from twoslice.training.journal import Journal
+from twoslice.training.journal import PICTURES, Journal
+from twoslice.training.pictures import Pictures
 from twoslice.training.planner import make_plan
 from twoslice.training.recipes import Recipe, find_recipe
 from twoslice.training.run import Run
+from twoslice.training.sinks import open_mlflow, open_sinks
 from twoslice.training.sources import open_source
 
 LOG_EVERY = 10
@@ -52,31 +55,43 @@ def train(
         run = Run.open(out)
         _refuse_other_data(run, dataset)
         _refuse_other_settings(run, settings)
+        fabric = make_fabric(run.settings.training)
     else:
         settings = settings or load_settings()
         fabric = make_fabric(settings.training)
         plan = make_plan(dataset, settings, gpu=fabric.device.type != "cpu")
         run = Run.create(out, settings, plan, dataset)
-    trainer = Trainer(run, dataset, progress)  # reads and refuses; only then is anything written
-    if not begun:
+    if run.settings.training.mlflow is not None:
+        open_mlflow(run.settings.training.mlflow)
+    fabric.launch()  # several devices: from here on a process each, all of which came this far
+    if not fabric.is_global_zero:
+        progress = Silent()
+    trainer = Trainer(run, dataset, progress, fabric)  # reads and refuses; nothing is written yet
+    if fabric.is_global_zero and not begun:
         run.save()
     progress.say(run.plan.why)
     trainer.fit()
+    if not fabric.is_global_zero:
+        raise SystemExit(0)  # what comes after the training is for one process to do
     return run
 
 
 class Trainer:
     """One training under way: the method, its optimizer, its averaged copy, and how far it is."""
 
-    def __init__(self, run: Run, dataset: Dataset, progress: Progress) -> None:
+    def __init__(
+        self, run: Run, dataset: Dataset, progress: Progress, fabric: Fabric | None = None
+    ) -> None:
         self.run, self.progress = run, progress
         self.settings = run.settings.training
         self.recipe: Recipe = find_recipe(self.settings.recipe)
-        self.fabric: Fabric = make_fabric(self.settings)
+        self.fabric = fabric or make_fabric(self.settings)
         kind = find_method(run.settings.method)
-        self.source = open_source(
-            dataset, run.plan, run.settings, kind, folder=run.folder, progress=progress
-        )
+        with self.fabric.rank_zero_first():  # which prepares the scans, and the others find them
+            source = open_source(
+                dataset, run.plan, run.settings, kind, folder=run.folder, progress=progress
+            )
+        self.source = replace(source, rank=self.fabric.global_rank, world=self.fabric.world_size)
         seed_everything(self.settings.seed, step=0)
         self.method: Method = kind(run.plan.network, run.settings)
         self.method.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
@@ -87,33 +102,32 @@ class Trainer:
         self.averaged = (
             Averaged(self.method, self.recipe.averaging) if self.recipe.averaging else None
         )
+        self.pictures = Pictures(self.source) if self.settings.pictures else None
         self.step, self.seconds = 0, 0.0
         self.notes: dict[str, list[float]] = {}
         self._restore()
 
     def fit(self) -> None:
         """Step until the end, or until somebody asks to stop."""
-        start, began = self.step, time.monotonic()
-        total = self._total()
+        began, total = time.monotonic(), self._total()
         with (
-            Journal(self.run.folder, start=self.step, notes=self.notes) as journal,
+            self._open_journal() as journal,
             Interrupt() as interrupt,
-            self.progress.task("training", total) as task,
+            self.progress.task("training", total, done=self._done()) as task,
         ):
-            if start:
-                task.advance(self._done(), note="resumed")
             while self.share() < 1.0:
                 before = self._done()
                 losses = self.train_step()
                 self.step += 1
                 self.seconds = self.seconds + time.monotonic() - began
                 began = time.monotonic()
+                asked = self._agree(interrupt.asked)
                 self._note(journal, losses)
                 last = self.share() >= 1.0
-                if last or interrupt.asked or self.step % self.settings.checkpoint_every == 0:
+                if last or asked or self.step % self.settings.checkpoint_every == 0:
                     self.save(journal)
                 task.advance(min(self._done(), total) - before, note=_describe(losses))
-                if interrupt.asked and not last:
+                if asked and not last:
                     self.progress.say(self._how_to_resume())
                     raise KeyboardInterrupt
 
@@ -129,11 +143,11 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate * self.recipe.rate(share)
         batch = to_device(self.source.batch(self.step), self.fabric.device)
-        seed_everything(self.settings.seed, step=self.step + 1)
+        seed_everything(self.settings.seed, step=self.step + 1, rank=self.fabric.global_rank)
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
         losses: Losses = self.model(batch, share)
-        self._refuse_nan(losses, batch)
+        self._refuse_nan(losses)
         self.fabric.backward(losses.total)
         if self.recipe.clip is not None:
             self.fabric.clip_gradients(self.model, self.optimizer, max_norm=self.recipe.clip)
@@ -144,7 +158,11 @@ class Trainer:
         return losses
 
     def save(self, journal: Journal) -> None:
-        """Write a checkpoint, and the figures up to it."""
+        """Write a checkpoint, and the figures and a picture up to it: one process does."""
+        if not self.fabric.is_global_zero:
+            return
+        if self.pictures is not None:
+            journal.show(self.step, self.pictures.draw(self.method))
         journal.flush()
         save_checkpoint(
             self.run.checkpoints,
@@ -165,7 +183,9 @@ class Trainer:
 
     def _restore(self) -> None:
         """Go on from the last checkpoint, if there is one."""
-        clear_leftovers(self.run.checkpoints)
+        if self.fabric.is_global_zero:
+            for folder in (self.run.folder, self.run.folder / PICTURES, self.run.checkpoints):
+                clear_leftovers(folder)
         if not self.run.has_checkpoint:
             return
         checkpoint = load_checkpoint(self.run.latest)
@@ -179,6 +199,24 @@ class Trainer:
         self.step = checkpoint.step
         self.seconds, self.notes = checkpoint.meta["seconds"], checkpoint.meta["notes"]
 
+    def _open_journal(self) -> Journal:
+        if not self.fabric.is_global_zero:
+            return Journal(None, start=self.step)
+        sinks = open_sinks(
+            self.run.folder, self.run.settings, start=self.step, progress=self.progress
+        )
+        return Journal(self.run.folder, start=self.step, notes=self.notes, sinks=sinks)
+
+    def _agree(self, asked: bool) -> bool:
+        """Processes end together: the first one's clock counts, and whoever is asked to stop."""
+        if self.fabric.world_size == 1:
+            return asked
+        clock = self.seconds if self.fabric.is_global_zero else 0.0
+        mine = torch.tensor([clock, float(asked)], device=self.fabric.device)
+        summed = sum_of_all(self.fabric, mine).tolist()
+        self.seconds = summed[0]
+        return bool(summed[1])
+
     def _note(self, journal: Journal, losses: Losses) -> None:
         terms = {name: float(value.detach()) for name, value in losses.terms.items()}
         journal.note(loss=float(losses.total.detach()), **terms, **losses.figures)
@@ -186,15 +224,16 @@ class Trainer:
             rate = self.optimizer.param_groups[0]["lr"]
             journal.log(self.step, learning_rate=rate, seconds=self.seconds)
 
-    def _refuse_nan(self, losses: Losses, batch: Batch) -> None:
+    def _refuse_nan(self, losses: Losses) -> None:
         """Stop at once: a step with such a loss would spoil every weight."""
-        if math.isfinite(float(losses.total.detach())):
+        if math.isfinite(float(sum_of_all(self.fabric, losses.total))):
             return
         bad = [name for name, value in losses.terms.items() if not value.isfinite()]
+        cases = self.source.all_cases(self.step)
         good = f"{self.run.latest}" if self.run.has_checkpoint else "none was written yet"
         raise TrainingError(
             f"{self.run.folder}: the loss ({', '.join(bad)}) is not a number at step {self.step}, "
-            f"with cases {', '.join(batch.cases)}. Last good checkpoint: {good}. Look at these "
+            f"with cases {', '.join(cases)}. Last good checkpoint: {good}. Look at these "
             f"scans with 'twoslice check', or lower training.learning_rate (now {self.rate:g})."
         )
 
