@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-
 VOICE = threading.RLock()
 """Held while a line is printed, and by readers while they turn standard error away: a scan that is
 read ahead in another thread must not swallow a line.

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import nibabel as nib
 import numpy as np
 import pytest
-import torch
+import SimpleITK as sitk  # noqa: N813
+from numpy.typing import NDArray
+from scipy import ndimage
+from scipy.spatial.transform import Rotation
 
 from scan_files import write_series
 from training import tiny
 from twoslice.errors import InputError, OutputError, PartialError, ScanError, SettingsError
 from twoslice.inference.predict import predict
-from twoslice.inference.volume import Predictor, _sliding, keep_largest, predict_volume
+from twoslice.inference.volume import (
+    Piece,
+    Predictor,
+    VolumePrediction,
+    keep_largest,
+    predict_volume,
+)
+from twoslice.inference.windows import Window
+from twoslice.io.description import read_description
 from twoslice.io.grid import Grid
 from twoslice.io.scans import read_scan, write_image
+from twoslice.io.volume import Volume
+from twoslice.settings import InferenceSettings
 from twoslice.training.loop import train
 from twoslice.training.run import Run
 
@@ -135,7 +153,7 @@ def test_one_of_several_dicom_series_can_be_named(run: Run, tmp_path: Path) -> N
         predict(run.folder, [tmp_path / "both"], tmp_path / "none")
     made = predict(run.folder, [tmp_path / "both"], tmp_path / "out", series="T2")
     assert made.predicted == ("both",)
-    with pytest.raises(OutputError, match="with --series T1 did not make"):
+    with pytest.raises(OutputError, match=r"other --series \(\"T2\"\)"):
         predict(run.folder, [tmp_path / "both"], tmp_path / "out", series="T1")
     with pytest.raises(SettingsError, match="--series is for DICOM"):
         predict(run.folder, [scan_at(tmp_path / "one.nii.gz")], tmp_path / "no", series="T1")
@@ -146,37 +164,6 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
         predict(tmp_path, [tmp_path], tmp_path / "out")
 
 
-def test_windows_put_together_equal_one_pass_where_voxels_do_not_see_each_other() -> None:
-    """A pointwise network gives the same value in every window: any seam would show."""
-
-    def members(x: torch.Tensor) -> torch.Tensor:
-        p = torch.sigmoid(x)
-        return torch.stack([torch.cat([p, 1 - p], 1), torch.cat([1 - p, p], 1)])
-
-    image = torch.randn(1, 1, 21, 13, 17)
-    torch.testing.assert_close(_sliding(members, image, (8, 8, 8)), members(image))
-
-
-def test_a_scan_larger_than_a_patch_is_predicted_in_windows(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    predictor = Predictor(run)
-    seen: list[tuple[int, ...]] = []
-    whole = predictor.method.member_probabilities
-
-    def watch(x: torch.Tensor) -> torch.Tensor:
-        seen.append(tuple(x.shape[2:]))
-        return whole(x)
-
-    monkeypatch.setattr(predictor.method, "member_probabilities", watch)
-    predictor._pass(torch.zeros(1, 1, 40, 30, 20))
-    assert set(seen) == {run.plan.patch}
-    seen.clear()
-    out = predictor._pass(torch.zeros(1, 1, 10, 12, 9))
-    assert seen == [(18, 12, 9)]
-    assert out.shape == (2, 1, 3, 10, 12, 9)
-
-
 def test_the_largest_piece_of_each_class_is_kept() -> None:
     labels = np.zeros((9, 9, 9), np.uint8)
     labels[:3, :3, :3], labels[6:8, 6, 6] = 1, 1
@@ -185,3 +172,211 @@ def test_the_largest_piece_of_each_class_is_kept() -> None:
     assert (kept == 1).sum() == 27
     assert (kept == 2).sum() == 8
     assert kept[0, 8, 8] == kept[6, 6, 6] == 0
+
+
+def test_the_largest_piece_of_a_random_map_is_what_scipy_counts() -> None:
+    labels = np.random.default_rng(0).integers(0, 4, (14, 13, 12)).astype(np.uint8)
+    kept = keep_largest(labels, classes=4)
+    for value in range(1, 4):
+        pieces, count = ndimage.label(labels == value)
+        largest = max((pieces == number).sum() for number in range(1, count + 1))
+        assert (kept == value).sum() == largest
+        assert ndimage.label(kept == value)[1] == 1
+
+
+def both_ways(run: Run, **options: Any) -> VolumePrediction:
+    image, _ = tiny.scan(5)
+    volume = Volume(image[None], Grid(tiny.SHAPE, np.diag([1.0, 1.0, 1.5, 1.0])))
+    return Predictor(run, options=InferenceSettings(**options))(volume)
+
+
+def test_both_networks_are_averaged_and_one_can_be_chosen(run: Run) -> None:
+    both, first, second = (both_ways(run, network=which) for which in ("both", 1, 2))
+    assert np.abs(first.probabilities - second.probabilities).max() > 1e-3
+    mean = (first.probabilities + second.probabilities) / 2
+    np.testing.assert_allclose(both.probabilities, mean, atol=1e-5)
+
+
+def test_disagreement_is_what_the_mean_knows_less_than_its_members(run: Run) -> None:
+    """Jensen-Shannon in closed form; one network alone never disagrees."""
+    both, first, second = (both_ways(run, network=which) for which in ("both", 1, 2))
+
+    def entropy(p: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.asarray(-(p * np.log(p)).sum(axis=0) / np.log(3))
+
+    np.testing.assert_allclose(both.entropy, entropy(both.probabilities), atol=1e-4)
+    own = (entropy(first.probabilities) + entropy(second.probabilities)) / 2
+    np.testing.assert_allclose(both.disagreement, both.entropy - own, atol=1e-4)
+    assert first.disagreement.max() < 1e-5
+
+
+def test_flips_make_a_mirrored_scan_get_mirrored_labels(run: Run) -> None:
+    """Averaged over all mirrorings, a network treats left and right alike."""
+    image, _ = tiny.scan(6)
+    predictor = Predictor(run, options=InferenceSettings(flips=True, window="whole"))
+    grid = Grid((16, 16, 8), np.diag([1.0, 1.0, 1.5, 1.0]))
+    cut = np.ascontiguousarray(image[:16, :16, :8])
+    predictor.window = Window((16, 16, 8), (16, 16, 8))
+    one = predictor(Volume(cut[None], grid)).probabilities
+    two = predictor(Volume(np.ascontiguousarray(cut[None, ::-1]), grid)).probabilities
+    np.testing.assert_allclose(one, two[:, ::-1], atol=1e-5)
+
+
+def test_a_third_network_is_refused_where_there_is_one(tmp_path: Path) -> None:
+    dataset = tiny.make_dataset(tmp_path / "data")
+    one = train(dataset, tmp_path / "run", tiny.settings("supervised", iterations=1))
+    with pytest.raises(SettingsError, match=r"--network 2: this run has 1 network"):
+        Predictor(one, options=InferenceSettings(network=2))
+
+
+def test_the_labels_names_travel_with_the_result(run: Run, tmp_path: Path) -> None:
+    scan = scan_at(tmp_path / "one.nii.gz")
+    predict(run.folder, [scan], tmp_path / "out")
+    made = nib.load(tmp_path / "out" / "one.nii.gz")
+    (note,) = made.header.extensions
+    table = ElementTree.fromstring(note.content.rstrip(b"\0"))
+    assert note.get_code() == 30
+    found = {int(label.attrib["Key"]): label.text for label in table.iter("Label")}
+    assert found == {0: "background", 1: "ball", 2: "pebble"}
+    assert read_description(tmp_path / "out").labels == tiny.LABELS
+    assert '"pebble"' in (tmp_path / "out" / "labels.txt").read_text()
+    assert "2 pebble " in (tmp_path / "out" / "labels.ctbl").read_text()
+
+
+def test_nibabel_and_itk_place_the_label_on_an_oblique_lps_scan(run: Run, tmp_path: Path) -> None:
+    turn = Rotation.from_euler("xyz", [12, -8, 21], degrees=True).as_matrix()
+    affine = np.eye(4)
+    affine[:3, :3] = turn @ np.diag([-0.8, -0.9, 1.7])  # L, P, S, and oblique
+    affine[:3, 3] = [31.0, -17.0, 54.0]
+    scan = scan_at(tmp_path / "oblique.nii.gz", affine)
+    assert nib.aff2axcodes(nib.load(scan).affine) == ("L", "P", "S")
+    predict(run.folder, [scan], tmp_path / "out", probabilities=True)
+    for name in ("oblique.nii.gz", "probabilities/oblique_0001.nii.gz"):
+        assert_on(tmp_path / "out" / name, scan)
+
+
+@pytest.mark.data
+def test_nibabel_and_itk_place_the_label_on_a_real_ct(
+    run: Run, tmp_path: Path, real_data: Path
+) -> None:
+    scan = sorted((real_data / "BTCV_ct" / "imagesTr").glob("*.nii.gz"))[0]
+    assert nib.aff2axcodes(nib.load(scan).affine) == ("L", "P", "S")
+    options = InferenceSettings(window="whole")  # in the tiny run's own windows it would take long
+    summary = predict(run.folder, [scan], tmp_path / "out", options=options)
+    assert_on(tmp_path / "out" / f"{summary.predicted[0]}.nii.gz", scan)
+
+
+def assert_on(result: Path, scan: Path) -> None:
+    """Both libraries put every voxel of the result where they put the scan's."""
+    ours, theirs = nib.load(result), nib.load(scan)
+    assert ours.shape == theirs.shape
+    np.testing.assert_allclose(ours.affine, theirs.affine, atol=1e-6)
+    one, two = sitk.ReadImage(str(result)), sitk.ReadImage(str(scan))
+    assert one.GetSize() == two.GetSize()
+    for corner in product(*[(0, side - 1) for side in one.GetSize()]):
+        np.testing.assert_allclose(
+            one.TransformIndexToPhysicalPoint(corner),
+            two.TransformIndexToPhysicalPoint(corner),
+            atol=1e-6,
+        )
+        lps = np.array(one.TransformIndexToPhysicalPoint(corner))
+        np.testing.assert_allclose(lps * [-1, -1, 1], (ours.affine @ [*corner, 1])[:3], atol=1e-3)
+
+
+def test_what_counts_as_finished(run: Run, tmp_path: Path) -> None:
+    """The same run and options, the scan as it was, the result whole."""
+    scan, out = scan_at(tmp_path / "in" / "one.nii.gz"), tmp_path / "out"
+
+    def again(**more: Any) -> tuple[str, ...]:
+        return predict(run.folder, [tmp_path / "in"], out, **more).predicted
+
+    assert again() == ("one",)
+    assert again() == ()
+    (out / "one.nii.gz").write_bytes((out / "one.nii.gz").read_bytes()[:100])
+    assert again() == ("one",)
+    scan_at(scan, seed=11)
+    assert again() == ("one",)
+    assert again(overwrite=True) == ("one",)
+    with pytest.raises(OutputError, match="other options"):
+        again(options=InferenceSettings(flips=True))
+    assert again(options=InferenceSettings(flips=True), overwrite=True) == ("one",)
+
+
+def test_overwrite_spares_what_no_prediction_made(run: Run, tmp_path: Path) -> None:
+    scan = scan_at(tmp_path / "one.nii.gz")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "one.nii.gz").write_bytes(b"somebody's work")
+    with pytest.raises(OutputError, match="did not make"):
+        predict(run.folder, [scan], tmp_path / "out", overwrite=True)
+
+
+def test_a_prediction_that_was_stopped_goes_on(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        scan_at(tmp_path / "in" / f"{name}.nii.gz")
+    seen: list[str] = []
+    pieces = Predictor.pieces
+
+    def stop(self: Predictor, volume: Volume, **more: Any) -> Iterator[Piece]:
+        seen.append(more["name"])
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return pieces(self, volume, **more)
+
+    monkeypatch.setattr(Predictor, "pieces", stop)
+    with pytest.raises(KeyboardInterrupt):
+        predict(run.folder, [tmp_path / "in"], tmp_path / "out", probabilities=True)
+    monkeypatch.undo()
+    left = predict(run.folder, [tmp_path / "in"], tmp_path / "out", probabilities=True)
+    assert "c" in left.predicted
+    assert "a" in left.already
+    assert not list((tmp_path / "out").glob(".writing-*"))
+
+
+def test_too_little_memory_for_one_scan_spares_the_others(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        scan_at(tmp_path / "in" / f"{name}.nii.gz")
+    pieces = Predictor.pieces
+
+    def fail(self: Predictor, volume: Volume, **more: Any) -> Iterator[Piece]:
+        if more["name"].endswith("a.nii.gz"):
+            raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate")
+        return pieces(self, volume, **more)
+
+    monkeypatch.setattr(Predictor, "pieces", fail)
+    with pytest.raises(PartialError, match=r"1 of 2 scan.*a\.nii\.gz: there is not enough memory"):
+        predict(run.folder, [tmp_path / "in"], tmp_path / "out")
+    assert (tmp_path / "out" / "b.nii.gz").is_file()
+
+
+def test_the_next_scan_is_read_while_one_is_predicted(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second scan's reader waits for the first one's prediction to have begun, and the first
+    one's prediction waits for that reader: without overlap neither would ever end.
+    """
+    from twoslice.inference import predict as module
+
+    for name in ("a", "b"):
+        scan_at(tmp_path / "in" / f"{name}.nii.gz")
+    begun, read = threading.Event(), threading.Event()
+    reading, pieces = module.read_channels, Predictor.pieces
+
+    def read_second(paths: tuple[Path, ...], **more: Any) -> Volume:
+        if paths[0].name.startswith("b"):
+            assert begun.wait(20)
+            read.set()
+        return reading(paths, **more)
+
+    def predict_first(self: Predictor, volume: Volume, **more: Any) -> Iterator[Piece]:
+        begun.set()
+        assert read.wait(20)
+        return pieces(self, volume, **more)
+
+    monkeypatch.setattr(module, "read_channels", read_second)
+    monkeypatch.setattr(Predictor, "pieces", predict_first)
+    made = predict(run.folder, [tmp_path / "in"], tmp_path / "out")
+    assert made.predicted == ("a", "b")

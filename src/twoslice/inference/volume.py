@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from twoslice.errors import ScanError
+from twoslice.errors import ScanError, SettingsError
+from twoslice.inference.memory import available_memory
+from twoslice.inference.regrid import regrid
+from twoslice.inference.windows import Slab, Triple, Window, choose_window, sweep
 from twoslice.io.volume import Volume
 from twoslice.methods.base import Method
 from twoslice.objectives.uncertainty import entropy
+from twoslice.settings import InferenceSettings
 from twoslice.training.devices import available_device
 from twoslice.training.planner import Plan
 from twoslice.training.run import Run
-from twoslice.training.volumes import prepare_image, resample_image
-
-_WHOLE = 1.0
-"""A volume of up to this many patches goes through in one pass: instance norm takes its
-statistics from what it sees, so a larger field than in training is not the same to it. Measured
-on one seed of phantoms: 79.0 Dice in one pass, 80.3 in windows of the patch's size."""
+from twoslice.training.volumes import resample_image, shape_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,17 +37,68 @@ class VolumePrediction:
     disagreement: NDArray[np.float32]
 
 
-class Predictor:
-    """A loaded run that predicts volume after volume."""
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some slices along `axis` of a prediction, on the scan's RAS grid: `where` they lie in it, the
+    mean `probabilities` (C, …), and, if they were asked for, `entropy` and `disagreement`.
+    """
 
-    def __init__(self, run: Run, *, device: torch.device | None = None) -> None:
+    axis: int
+    where: tuple[slice, slice, slice]
+    probabilities: NDArray[np.float32]
+    entropy: NDArray[np.float32] | None
+    disagreement: NDArray[np.float32] | None
+
+
+class Predictor:
+    """A loaded run that predicts volume after volume.
+
+    Args:
+        run: the trained run.
+        device: where its networks run; the best of this machine if not given.
+        options: flips, networks, window and pieces; the run's own settings if not given.
+        window: a window of one's own, in place of the one that `options.window` names.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        *,
+        device: torch.device | None = None,
+        options: InferenceSettings | None = None,
+        window: Window | None = None,
+    ) -> None:
         self.run, self.device = run, device or available_device()
         self.plan: Plan = run.plan
+        self.options = options or run.settings.inference
+        self.window = window
         self.method: Method = run.load_method().to(self.device)
-        self.options = run.settings.inference
+        if self.options.network != "both":
+            _keep_one(self.method, self.options.network)
 
     def __call__(self, volume: Volume, *, name: str = "the scan") -> VolumePrediction:
-        """Predict one volume; `name` is what a fault calls it."""
+        """Predict one volume, all maps held in memory; `name` is what a fault calls it."""
+        classes = self.plan.network.classes
+        labels = np.empty(volume.shape, np.uint8)
+        probabilities = np.empty((classes, *volume.shape), np.float32)
+        uncertain, apart = (np.empty(volume.shape, np.float32) for _ in range(2))
+        for piece in self.pieces(volume, uncertainty=True, name=name):
+            assert piece.entropy is not None
+            assert piece.disagreement is not None
+            labels[piece.where] = piece.probabilities.argmax(axis=0)
+            probabilities[(slice(None), *piece.where)] = piece.probabilities
+            uncertain[piece.where], apart[piece.where] = piece.entropy, piece.disagreement
+        return VolumePrediction(self.finish(labels), probabilities, uncertain, apart)
+
+    def pieces(
+        self, volume: Volume, *, uncertainty: bool = False, name: str = "the scan"
+    ) -> Iterator[Piece]:
+        """Predict one volume a few slices at a time, in bounded memory, however large it is."""
+        image = self.prepare(volume, name=name)
+        return self._swept(image, volume.shape, uncertainty=uncertainty)
+
+    def prepare(self, volume: Volume, *, name: str = "the scan") -> Tensor:
+        """The volume as the networks take it, (1, C, I, J, K) on the device."""
         expected = len(self.run.data.channel_names)
         if volume.channels != expected:
             raise ScanError(
@@ -57,44 +106,62 @@ class Predictor:
                 f"({', '.join(self.run.data.channel_names)}). Give each scan these channels, in "
                 f"this order, {_channel_files(expected)}."
             )
-        prepared = prepare_image(volume.data, volume.spacing, self.plan.spacing)
+        shape = shape_at(volume.shape, volume.spacing, self.plan.spacing)
+        prepared = resample_image(self.run.normalise(volume.data), shape)
         image = torch.from_numpy(np.ascontiguousarray(prepared))[None].to(self.device)
+        return image.contiguous(memory_format=torch.channels_last_3d)
+
+    def finish(self, labels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """What is done to a whole label map: the largest piece of each class, if asked."""
+        if not self.options.largest_component:
+            return labels
+        return keep_largest(labels, classes=self.plan.network.classes)
+
+    def choose_window(self, shape: Triple, *, maps: int = 2) -> Window:
+        """The window for a prepared volume of `shape`, in the memory that is free now."""
+        if self.window is not None:
+            return self.window
+        memory = available_memory()
+        if self.device.type == "cuda":
+            memory = torch.cuda.mem_get_info(self.device)[0]
+        plan = self.plan
+        return choose_window(
+            self.options.window, shape, plan.patch, plan.network, memory=memory, maps=maps
+        )
+
+    def _swept(self, image: Tensor, target: Triple, *, uncertainty: bool) -> Iterator[Piece]:
+        source = _triple(image.shape[2:])
+        members = len(self.method.networks)
+        maps = self.plan.network.classes * (members if uncertainty else 1)
+        window = self.choose_window(source, maps=maps)
+        axis = source.index(max(source))
         with torch.inference_mode():
-            members = self._members(image.contiguous(memory_format=torch.channels_last_3d))
-            mean = members.mean(dim=0)
-            uncertain, apart = _uncertainty(members, mean)
-        maps = torch.cat([mean, uncertain[:, None], apart[:, None]], dim=1)[0].cpu().numpy()
-        maps = resample_image(maps, volume.shape)
-        probabilities = maps[:-2]
-        labels = probabilities.argmax(axis=0).astype(np.uint8)
-        if self.options.largest_component:
-            labels = keep_largest(labels, classes=probabilities.shape[0])
-        return VolumePrediction(labels, probabilities, maps[-2], maps[-1])
+            function = self._members if uncertainty else self._mean
+            slabs = sweep(function, image, window, axis=axis)
+            known = (_with_uncertainty(slab, members) if uncertainty else slab for slab in slabs)
+            on_cpu = (Slab(slab.start, slab.stop, slab.maps.cpu()) for slab in known)
+            for slab in regrid(on_cpu, source=source, target=target, axis=axis):
+                yield _piece(slab, axis, uncertainty=uncertainty)
+
+    def _mean(self, image: Tensor) -> Tensor:
+        """The mean of the networks' softmax, (1, C, I, J, K)."""
+        return self._softmax(image).mean(dim=0)
 
     def _members(self, image: Tensor) -> Tensor:
-        """Each network's softmax (N, B, C, I, J, K), the mean over mirrored passes if asked."""
-        if not self.options.flips:
-            return self._pass(image)
-        total: Tensor | None = None
-        axes = [
-            [a for a, used in zip((2, 3, 4), choice, strict=True) if used]
-            for choice in product((False, True), repeat=3)
-        ]
-        for flipped in axes:
-            back = [axis + 1 for axis in flipped]
-            out = self._pass(image.flip(flipped)).flip(back)
-            total = out if total is None else total + out
-        assert total is not None
-        return total / len(axes)
+        """Each network's softmax, one after another in (1, N C, I, J, K)."""
+        return self._softmax(image).transpose(0, 1).flatten(1, 2)
 
-    def _pass(self, image: Tensor) -> Tensor:
-        """The whole volume at once when it is small, else window by window."""
-        patch = self.plan.patch
-        if image.shape[2:].numel() <= _WHOLE * np.prod(patch):
-            return self.method.member_probabilities(_at_least(image, patch))[
-                ..., : image.shape[2], : image.shape[3], : image.shape[4]
-            ]
-        return _sliding(self.method.member_probabilities, image, patch)
+    def _softmax(self, image: Tensor) -> Tensor:
+        """Each network's softmax (N, 1, C, I, J, K); with flips the mean of all mirrorings."""
+        every = [axes for count in range(4) for axes in combinations((2, 3, 4), count)]
+        mirrored = every if self.options.flips else every[:1]
+        total: Tensor | None = None
+        for axes in mirrored:
+            out = self.method.member_probabilities(image.flip(axes) if axes else image)
+            out = out.flip([axis + 1 for axis in axes]) if axes else out
+            total = out if total is None else total.add_(out)
+        assert total is not None
+        return total.div_(len(mirrored)) if len(mirrored) > 1 else total
 
 
 def predict_volume(run: Run, volume: Volume) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
@@ -105,16 +172,28 @@ def predict_volume(run: Run, volume: Volume) -> tuple[NDArray[np.uint8], NDArray
 
 def keep_largest(labels: NDArray[np.uint8], *, classes: int) -> NDArray[np.uint8]:
     """The largest connected piece of every foreground class; the others become background."""
-    from skimage import measure
+    from scipy import ndimage
 
     kept = np.zeros_like(labels)
-    for value in range(1, classes):
-        pieces = measure.label(labels == value, connectivity=1)
-        if pieces.any():
-            sizes = np.bincount(pieces.ravel())
-            sizes[0] = 0
-            kept[pieces == sizes.argmax()] = value
+    for value, box in enumerate(ndimage.find_objects(labels, max_label=classes - 1), start=1):
+        if box is None:
+            continue
+        numbered = np.zeros(labels[box].shape, np.int32)
+        ndimage.label(labels[box] == value, output=numbered)
+        sizes = np.bincount(numbered.ravel())
+        sizes[0] = 0
+        kept[box][numbered == sizes.argmax()] = value
     return kept
+
+
+def _keep_one(method: Method, number: int) -> None:
+    """Leave network `number`, counted from 1, alone in the method."""
+    found = len(method.networks)
+    if number > found:
+        raise SettingsError(
+            f"--network {number}: this run has {found} network(s). Name one of them, or both."
+        )
+    method.networks = nn.ModuleList([method.networks[number - 1]])
 
 
 def _channel_files(count: int) -> str:
@@ -124,37 +203,27 @@ def _channel_files(count: int) -> str:
     return f"as the files {names}" + (" and so on" if count > 2 else "")
 
 
-def _uncertainty(members: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
-    """Entropy of the mean, and its excess over the members' own entropy, over ln C."""
+def _with_uncertainty(slab: Slab, members: int) -> Slab:
+    """The members' mean, its entropy, and the excess over their own entropies, over ln C."""
+    each = slab.maps.reshape(members, -1, *slab.maps.shape[1:])
+    mean = each.mean(dim=0, keepdim=True)
     scale = float(np.log(mean.shape[1]))
-    total = entropy(mean) / scale
-    own = torch.stack([entropy(member) for member in members]).mean(dim=0) / scale
-    return total, (total - own).clamp_min(0.0)
+    total = entropy(mean)[0] / scale
+    own = entropy(each).mean(dim=0) / scale
+    apart = (total - own).clamp_min(0.0)
+    return Slab(slab.start, slab.stop, torch.cat([mean[0], total[None], apart[None]]))
 
 
-def _at_least(image: Tensor, patch: tuple[int, int, int]) -> Tensor:
-    """The image grown at its far sides to at least the size of a patch, the border repeated."""
-    missing = [max(0, side - have) for side, have in zip(patch, image.shape[2:], strict=True)]
-    i, j, k = missing
-    return F.pad(image, (0, k, 0, j, 0, i), mode="replicate") if any(missing) else image
+def _piece(slab: Slab, axis: int, *, uncertainty: bool) -> Piece:
+    where = [slice(None)] * 3
+    where[axis] = slice(slab.start, slab.stop)
+    maps = slab.maps.numpy()
+    place = (where[0], where[1], where[2])
+    if not uncertainty:
+        return Piece(axis, place, maps, None, None)
+    return Piece(axis, place, maps[:-2], maps[-2], maps[-1])
 
 
-def _sliding(
-    members: Callable[[Tensor], Tensor], image: Tensor, patch: tuple[int, int, int]
-) -> Tensor:
-    """Windows of the patch size that overlap by half, their middles weighing most."""
-    from monai.inferers import sliding_window_inference
-
-    count = 0
-
-    def flat(window: Tensor) -> Tensor:
-        nonlocal count
-        out = members(window)
-        count = out.shape[0]
-        return out.transpose(0, 1).flatten(1, 2)
-
-    joined: Tensor = sliding_window_inference(
-        image, patch, 1, flat, overlap=0.5, mode="gaussian", padding_mode="replicate"
-    )
-    classes = joined.shape[1] // count
-    return joined.view(-1, count, classes, *joined.shape[2:]).transpose(0, 1)
+def _triple(sides: torch.Size) -> Triple:
+    i, j, k = sides
+    return i, j, k

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from twoslice.errors import ScanError, TwosliceError
 from twoslice.io.grid import Grid, Shape
+from twoslice.progress import VOICE
 
 
 class Stored(NamedTuple):
@@ -53,19 +54,20 @@ def foreign(path: Path, kind: str) -> Iterator[None]:
 @contextmanager
 def silent_stderr() -> Iterator[None]:
     """Send the process's standard error nowhere: ITK's C++ readers print there, then raise."""
-    try:
-        kept = os.dup(2)
-    except OSError:  # no standard error at all: nothing to silence
-        yield
-        return
-    try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 2)
-        os.close(nowhere)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+    with VOICE:
+        try:
+            kept = os.dup(2)
+        except OSError:  # no standard error at all: nothing to silence
+            yield
+            return
+        try:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 2)
+            os.close(nowhere)
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 def volume_shape(path: Path, shape: Sequence[int]) -> Shape:

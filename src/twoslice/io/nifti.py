@@ -35,6 +35,7 @@ _GEOMETRY = (
 # nothing of an int16 MRI and a fifth of a float MRI.
 _COMPRESSION = 1
 _QFORM_MM = 1e-3
+_CARET = 30
 
 
 def read(path: Path) -> Stored:
@@ -61,8 +62,12 @@ def is_three_dimensional(path: Path) -> bool:
     return len(_header(path, _bytes(path, _LONGEST_HEADER)).get_data_shape()) == 3
 
 
-def write(path: Path, data: NDArray[Any], grid: Grid) -> None:
-    """Write voxels in file order on exactly `grid` to `path`, which ends in .nii or .nii.gz."""
+def write(path: Path, data: NDArray[Any], grid: Grid, *, note: bytes | None = None) -> None:
+    """Write voxels in file order on exactly `grid` to `path`, which ends in .nii or .nii.gz.
+
+    `note` is XML that goes into the header as an extension of Caret's (code 30), the one place
+    where the format's registry has room for the names of labels.
+    """
     header = nib.Nifti1Header()
     header.set_data_shape(data.shape)
     header.set_data_dtype(data.dtype)
@@ -70,6 +75,8 @@ def write(path: Path, data: NDArray[Any], grid: Grid) -> None:
         _state(header, grid)
     else:
         _repeat(header, grid.forms)
+    if note is not None:
+        header.extensions.append(nib.nifti1.Nifti1Extension(_CARET, note))
     image = nib.Nifti1Image(data, None, header)
     with path.open("wb") as file:
         if path.name.endswith(".gz"):

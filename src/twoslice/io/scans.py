@@ -23,6 +23,7 @@ from twoslice.io import atomic, dicom, h5, itk, nifti
 from twoslice.io.border import Stored
 from twoslice.io.grid import Grid
 from twoslice.io.h5 import Spacing
+from twoslice.io.label_table import label_table
 from twoslice.io.volume import LabelMap, Volume
 
 ENDINGS = (*nifti.ENDINGS, *itk.ENDINGS, *h5.ENDINGS)
@@ -118,11 +119,17 @@ def read_label_map(path: Path, *, spacing: Spacing | None = None) -> LabelMap:
     return LabelMap(np.ascontiguousarray(stored.grid.to_ras(data)), stored.grid)
 
 
-def write_labels(path: Path, labels: NDArray[Any], grid: Grid) -> None:
-    """Write RAS labels on exactly `grid`: as uint8, or as int16 where a value needs it."""
-    data = _whole_numbers(path, labels)
+def write_labels(
+    path: Path, labels: NDArray[Any], grid: Grid, *, names: Sequence[str] | None = None
+) -> None:
+    """Write RAS labels on exactly `grid`: as uint8, or as int16 where a value needs it.
+
+    `names`, background first, go into the header of a NIfTI file; other formats have no room.
+    """
+    data = labels if labels.dtype == np.uint8 else _whole_numbers(path, labels)
     small = data.max(initial=0) <= np.iinfo(np.uint8).max
-    _write(path, grid.from_ras(data.astype(np.uint8) if small else data), grid)
+    note = label_table(names) if names is not None else None
+    _write(path, grid.from_ras(data.astype(np.uint8, copy=False) if small else data), grid, note)
 
 
 def write_image(path: Path, data: NDArray[Any], grid: Grid) -> None:
@@ -191,11 +198,13 @@ def _ending(name: str) -> str:
     return (ending_of(name) or "").lower()
 
 
-def _write(path: Path, data: NDArray[Any], grid: Grid) -> None:
+def _write(path: Path, data: NDArray[Any], grid: Grid, note: bytes | None = None) -> None:
     if data.shape != grid.shape:
         raise ValueError(f"{data.shape} voxels do not fit a grid of {grid.shape}")
     if not is_writable(path.name):
         raise OutputError(f"{path}: cannot be written in that format. Name it .nii.gz.")
-    writer = nifti.write if _ending(path.name) in nifti.ENDINGS else itk.write
     with atomic.whole_file(path) as scratch:
-        writer(scratch, data, grid)
+        if _ending(path.name) in nifti.ENDINGS:
+            nifti.write(scratch, data, grid, note=note)
+        else:
+            itk.write(scratch, data, grid)
