@@ -58,5 +58,6 @@ $(VENV)/.all: $(VENV)/.made pyproject.toml constraints.txt
 clean: ## Remove the environments and the demo
 	rm -rf $(VENV) .peers demo
 
-pictures: demo ## The README's pictures, from the demo's report (needs Chromium)
+pictures: demo $(VENV)/.all ## The pictures of README and method guide (needs Chromium)
 	bash docs/images/make.sh demo/report.html
+	$(BIN)/python docs/images/method.py
