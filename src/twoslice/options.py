@@ -101,3 +101,14 @@ ScoringLabels = Annotated[Path | None, Option(help="Dense labels to score them w
 ShownScans = Annotated[
     list[Path] | None, Option(help="Predicted scans that are not in the dataset; repeatable.")
 ]
+
+# Handing on.
+ExportForm = Annotated[str, Option("--to", help="monai-bundle, onnx or nnunet.")]
+ExportOut = Annotated[Path, Option("--out", help="The folder to make.")]
+ExportedLabels = Annotated[
+    Path | None, Option(help="For nnunet: label maps of predict, in place of propagated labels.")
+]
+LeastTrust = Annotated[
+    float | None,
+    Option(min=0.0, max=1.0, help="For nnunet: labels trusted less become 'ignore'; 0.5."),
+]

@@ -6,6 +6,7 @@ Its environment is made by `make peers`, or here if it is missing.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -17,9 +18,12 @@ import pytest
 from numpy.typing import NDArray
 
 from annotation.strategies import two_balls, write_dense
+from training import tiny
 from twoslice.annotation.choice import Scheme
 from twoslice.annotation.simulate import simulate
+from twoslice.export.formats import LabelOptions, export
 from twoslice.io.dataset import Dataset
+from twoslice.io.scans import write_image, write_labels
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / ".peers" / "nnunet"
@@ -28,6 +32,15 @@ import sys
 from nnunetv2.experiment_planning.verify_dataset_integrity import verify_dataset_integrity
 if __name__ == "__main__":
     verify_dataset_integrity(sys.argv[1], num_processes=1)
+"""
+PLAN = """
+import sys
+from nnunetv2.experiment_planning.plan_and_preprocess_api import (
+    extract_fingerprint_dataset, plan_experiment_dataset,
+)
+if __name__ == "__main__":
+    extract_fingerprint_dataset(int(sys.argv[1]), num_processes=1, check_dataset_integrity=True)
+    plan_experiment_dataset(int(sys.argv[1]))
 """
 ACCEPTED = "verify_dataset_integrity Done"
 
@@ -58,21 +71,25 @@ def _make_environment() -> None:
         pytest.skip(f"nnU-Net cannot be installed ({reason[0]}): run 'make peers' and look")
 
 
-def verify(nnunet: Path, dataset: Path, tmp_path: Path) -> str:
-    """Run `verify_dataset_integrity`, each worker on one thread, and give back what it says."""
-    script = tmp_path / "verify.py"
-    script.write_text(VERIFY, encoding="utf-8")
-    folders = {
-        name: str(tmp_path) for name in ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results")
-    }
+def run_nnunet(nnunet: Path, code: str, argument: str, tmp_path: Path) -> str:
+    """Run a script in nnU-Net's environment, each worker on one thread; gives back what it says."""
+    script = tmp_path / "script.py"
+    script.write_text(code, encoding="utf-8")
+    names = ("nnUNet_raw", "nnUNet_preprocessed", "nnUNet_results")
+    folders = {name: str(tmp_path / name) for name in names}
     done = subprocess.run(
-        [str(nnunet), str(script), str(dataset)],
+        [str(nnunet), str(script), argument],
         env=os.environ | folders | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
     return done.stdout + done.stderr
+
+
+def verify(nnunet: Path, dataset: Path, tmp_path: Path) -> str:
+    """What `verify_dataset_integrity` says."""
+    return run_nnunet(nnunet, VERIFY, str(dataset), tmp_path)
 
 
 @pytest.mark.parametrize("scheme", ["orthogonal", "single"])
@@ -111,3 +128,21 @@ def _turn(angle: float) -> NDArray[np.float64]:
     turn = np.eye(3)
     turn[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
     return turn
+
+
+def test_nnunet_plans_with_the_labels_that_export_writes(nnunet: Path, tmp_path: Path) -> None:
+    """Verification, fingerprint and planning on predicted labels with ignored voxels."""
+    dataset = tiny.make_dataset(tmp_path / "data", cases=4)
+    for case in dataset.cases:
+        grid, (_, labels) = dataset.read_grid(case), tiny.scan(int(case[-1]))
+        doubt = np.zeros(tiny.SHAPE, np.float32)
+        doubt[:4] = 0.9
+        write_labels(tmp_path / "predicted" / f"{case}.nii.gz", labels, grid)
+        write_image(tmp_path / "predicted" / "uncertainty" / f"{case}_entropy.nii.gz", doubt, grid)
+    out = tmp_path / "nnUNet_raw" / "Dataset502_Tiny"
+    export(dataset.root, out, to="nnunet", options=LabelOptions(tmp_path / "predicted"))
+    said = run_nnunet(nnunet, PLAN, "502", tmp_path)
+    assert ACCEPTED in said, said
+    plans = tmp_path / "nnUNet_preprocessed" / "Dataset502_Tiny" / "nnUNetPlans.json"
+    assert plans.is_file(), said
+    assert "3d_fullres" in json.loads(plans.read_text())["configurations"]

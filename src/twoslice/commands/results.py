@@ -88,3 +88,24 @@ def report(
         progress=for_stderr(),
     )
     typer.echo(f"{page}: open it in a browser.")
+
+
+def export(
+    run: o.RunFolder,
+    to: o.ExportForm,
+    out: o.ExportOut,
+    predictions: o.ExportedLabels = None,
+    dataset: o.MovedDataset = None,
+    scans: o.ShownScans = None,
+    trust: o.LeastTrust = None,
+) -> None:
+    """Hand a run or its labels on to other tools.
+
+    To MONAI as a bundle, to ONNX as a model, to nnU-Net as a dataset (RUN may be a dataset then).
+    """
+    from twoslice.export.formats import LabelOptions
+    from twoslice.export.formats import export as write
+
+    options = LabelOptions(predictions, dataset, tuple(scans or ()), trust)
+    said = write(run, out, to=to, options=options, progress=for_stderr())
+    typer.echo(f"{out}: {said}.")
