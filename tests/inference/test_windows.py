@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from monai.inferers import sliding_window_inference
 from torch import Tensor, nn
 
-from twoslice.inference.memory import available_memory
 from twoslice.inference.regrid import regrid
 from twoslice.inference.windows import (
     MOST_BYTES,
@@ -23,6 +22,7 @@ from twoslice.inference.windows import (
     paper_stride,
     sweep,
 )
+from twoslice.memory import available_memory
 from twoslice.networks.build import NetworkPlan
 
 GIB = 2**30

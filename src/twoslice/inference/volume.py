@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from twoslice.errors import ScanError, SettingsError
-from twoslice.inference.memory import available_memory
 from twoslice.inference.regrid import regrid
 from twoslice.inference.windows import Slab, Triple, Window, choose_window, sweep
 from twoslice.io.volume import Volume
+from twoslice.memory import available_memory
 from twoslice.methods.base import Method
 from twoslice.objectives.uncertainty import entropy
 from twoslice.settings import InferenceSettings
