@@ -18,7 +18,7 @@ from twoslice.annotator import edits as e
 from twoslice.annotator import suggest
 from twoslice.annotator.errors import RequestError, UnknownError
 from twoslice.annotator.pictures import Picture, Pictures
-from twoslice.annotator.preview import Preview, make_preview
+from twoslice.annotator.preview import Preview, import_registrar, make_preview
 from twoslice.annotator.runs import Mask
 from twoslice.annotator.table import Table
 from twoslice.errors import InputError
@@ -67,6 +67,7 @@ class Desk:
         self._previewing = threading.Lock()
         self._extents: dict[str, suggest.Extent] = {}
         self._doubt: dict[str, float] = {}
+        self._readying = False
 
     def read_all(self) -> None:
         """Read every label file that is there, so that the list can tell what is drawn, then what
@@ -248,7 +249,14 @@ class Desk:
         source = self._preview_mask(case, copies[0]) if copies else None
         self._extent(case)  # goes into the notes: this scan's slices will guide others
         state = table.edit(request, preview=source)
+        self._get_ready()
         return {"drawing": state, "faults": self.faults(case)}
+
+    def _get_ready(self) -> None:
+        """Import what the preview needs while the person draws: torch takes seconds."""
+        if not self._readying:
+            self._readying = True
+            threading.Thread(target=import_registrar, daemon=True, name="import torch").start()
 
     def _preview_mask(self, case: str, edit: e.Copy) -> Mask | None:
         preview = self._previews.get(case)

@@ -70,6 +70,11 @@ def make_preview(
     )
 
 
+def import_registrar() -> None:
+    """Import what propagation needs, ahead of the first preview."""
+    import twoslice.propagation.propagate  # noqa: F401
+
+
 def _propagate(
     image: NDArray[np.float32],
     annotation: SparseAnnotation,
