@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from lightning_fabric import Fabric
 
+from twoslice.allocator import keep_freed_memory
 from twoslice.errors import SettingsError, TrainingError
 from twoslice.io.dataset import Dataset
 from twoslice.methods.base import Losses, Method
@@ -27,6 +28,7 @@ from twoslice.training.checkpoints import (
 from twoslice.training.devices import make_fabric, seed_everything, sum_of_all, to_device
 from twoslice.training.interrupt import Interrupt
 from twoslice.training.journal import PICTURES, Journal
+from twoslice.training.memory import memory_told, refuse_too_large
 from twoslice.training.pictures import Pictures
 from twoslice.training.planner import make_plan
 from twoslice.training.recipes import Recipe, find_recipe
@@ -61,6 +63,7 @@ def train(
         fabric = make_fabric(settings.training)
         plan = make_plan(dataset, settings, gpu=fabric.device.type != "cpu")
         run = Run.create(out, settings, plan, dataset)
+    refuse_too_large(run.plan, find_method(run.settings.method), run.settings, fabric.device)
     if run.settings.training.mlflow is not None:
         open_mlflow(run.settings.training.mlflow)
     fabric.launch()  # several devices: from here on a process each, all of which came this far
@@ -86,6 +89,8 @@ class Trainer:
         self.settings = run.settings.training
         self.recipe: Recipe = find_recipe(self.settings.recipe)
         self.fabric = fabric or make_fabric(self.settings)
+        if self.fabric.device.type == "cpu":
+            keep_freed_memory()
         kind = find_method(run.settings.method)
         with self.fabric.rank_zero_first():  # which prepares the scans, and the others find them
             source = open_source(
@@ -146,9 +151,10 @@ class Trainer:
         seed_everything(self.settings.seed, step=self.step + 1, rank=self.fabric.global_rank)
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
-        losses: Losses = self.model(batch, share)
-        self._refuse_nan(losses)
-        self.fabric.backward(losses.total)
+        with memory_told(self.run.plan, type(self.method), self.run.settings):
+            losses: Losses = self.model(batch, share)
+            self._refuse_nan(losses)
+            self.fabric.backward(losses.total)
         if self.recipe.clip is not None:
             self.fabric.clip_gradients(self.model, self.optimizer, max_norm=self.recipe.clip)
         self.optimizer.step()
