@@ -36,6 +36,38 @@ def test_a_scan_within_the_budget_is_taken_whole() -> None:
     assert fit_patch((35, 50, 36), (1, 1, 1), budget=100_000) == (32, 48, 40)
 
 
+@given(st.tuples(*[st.integers(24, 600)] * 3))
+def test_where_only_drawn_slices_teach_no_patch_is_as_large_as_the_scan(
+    shape: tuple[int, int, int],
+) -> None:
+    patch = fit_patch(shape, (1, 1, 1), budget=10**9, share=2 / 3)
+    for taken, side in zip(patch, shape, strict=True):
+        assert abs(taken - 2 * side / 3) <= 4
+        assert taken < side
+
+
+def test_drawn_slices_alone_get_finer_voxels_for_the_same_patch(tmp_path: Path) -> None:
+    tiny.make_dataset(tmp_path / "data")
+    for path in (tmp_path / "data" / "imagesTr").iterdir():
+        write_image(path, np.zeros((97, 71, 44), "f4"), Grid((97, 71, 44), np.eye(4)))
+    dataset = Dataset.open(tmp_path / "data")
+    plans = {
+        setting: make_plan(dataset, load_settings(assignments=[f"training.setting={setting}"]))
+        for setting in ("dense", "sparse")
+    }
+    assert plans["sparse"].voxel[0] < plans["dense"].voxel[0]
+    assert plans["sparse"].patch == plans["dense"].patch == (40, 40, 24)
+
+
+def test_the_length_is_the_planners_unless_it_is_set(tmp_path: Path) -> None:
+    dataset = tiny.make_dataset(tmp_path / "data")
+    planned = make_plan(dataset, load_settings())
+    assert f"{planned.iterations} iterations" in planned.why
+    assert make_plan(dataset, load_settings(assignments=["training.iterations=7"])).iterations == 7
+    by_clock = make_plan(dataset, load_settings(assignments=["training.minutes=3"]))
+    assert "iterations" not in by_clock.why
+
+
 def test_even_voxels_are_halved_evenly() -> None:
     assert choose_levels((1, 1, 1), (64, 64, 64)) == (((2, 2, 2),) * 3, ((3, 3, 3),) * 4)
     assert choose_levels((1, 1, 1), (128, 128, 128)) == (((2, 2, 2),) * 4, ((3, 3, 3),) * 5)

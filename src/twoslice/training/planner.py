@@ -27,6 +27,7 @@ _COARSEST = 2.0  # but never coarser than this times the finest side of its own 
 _MOST_SCANS = 200
 _ANY_PATCH = 128  # sides up to this are taken whatever the scans: the paper's patch must be
 _MOST_VOXELS = 2**31  # of one scan: 8 GiB, far beyond any scanner's
+_DRAWN_SHARE = 2 / 3  # of a scan's side, at most, where only drawn slices teach
 _SAME = 0.05  # spacings that differ by less than this share are not worth resampling
 
 
@@ -55,12 +56,13 @@ def make_plan(dataset: Dataset, settings: Settings, *, gpu: bool = False) -> Pla
     alike = bool((np.abs(spacings / np.array(own) - 1) <= _SAME).all())
     extents = np.median(np.array([grid.shape for grid in grids]) * spacings, axis=0)
     budget = _GPU_VOXELS if gpu else _CPU_VOXELS
-    coarse = own if recipe.own_grid else coarsen(extents, own, budget=budget)
+    share = _DRAWN_SHARE if settings.training.setting == "sparse" else 1.0
+    coarse = own if recipe.own_grid else coarsen(extents, own, budget=budget, share=share)
     chosen = None if alike and coarse == own else coarse
     target = settings.training.spacing or chosen
     voxel = target or own
     shape = (extents / np.array(voxel)).round().astype(int)
-    patch = settings.training.patch or fit_patch(shape, voxel, budget=budget)
+    patch = settings.training.patch or fit_patch(shape, voxel, budget=budget, share=share)
     largest = np.max([shape_at(grid.shape, grid.spacing, target) for grid in grids], axis=0)
     _refuse_fine_spacing(target, largest)
     _refuse_huge_patch(patch, largest)
@@ -91,12 +93,16 @@ def make_plan(dataset: Dataset, settings: Settings, *, gpu: bool = False) -> Pla
     )
 
 
-def coarsen(extents: NDArray[np.float64], own: Spacing, *, budget: int) -> Spacing:
-    """Voxels at which the typical scan is about one patch, if it is much more at its own.
+def coarsen(
+    extents: NDArray[np.float64], own: Spacing, *, budget: int, share: float = 1.0
+) -> Spacing:
+    """Voxels at which a patch is about `share` of the typical scan's sides, if it is much less at
+    the scan's own.
 
     The finest axes give way first: in a short training, coarse patches that show the whole target
     teach more than fine ones that show a corner of it.
     """
+    budget = round(budget / share**3)
     if np.prod(extents / np.array(own)) <= _FAR_LARGER * budget:
         return own
     low, high = min(own), _COARSEST * min(own)
@@ -112,11 +118,16 @@ def _spacing(values: NDArray[np.float64]) -> Spacing:
     return i, j, k
 
 
-def fit_patch(shape: Sequence[int], spacing: Sequence[float], *, budget: int) -> Side:
+def fit_patch(
+    shape: Sequence[int], spacing: Sequence[float], *, budget: int, share: float = 1.0
+) -> Side:
     """The typical scan, its longest side (in mm) shortened until `budget` voxels are left; each
-    side a multiple of 8, the one nearest to the scan's.
+    side a multiple of 8, the one nearest to `share` of the scan's.
+
+    Where only drawn slices teach, a patch as large as the scan would show them in one place, and
+    nothing would be learned about the rest (measured on LA_half: docs/results.md).
     """
-    sides = [max(8, int(side / 8 + 0.5) * 8) for side in shape]
+    sides = [max(8, int(share * side / 8 + 0.5) * 8) for side in shape]
     while np.prod(sides) > budget:
         extent = [side * mm if side > 16 else 0.0 for side, mm in zip(sides, spacing, strict=True)]
         if not any(extent):
@@ -206,7 +217,7 @@ def _explain(
         spacing = f"The spacing differs between them, so scans are brought to the usual {mm} mm."
     else:
         spacing = (
-            f"Scans of {finer} mm are brought to {mm} mm, so that a patch shows most of a scan; "
+            f"Scans of {finer} mm are brought to {mm} mm, so that a patch shows more of a scan; "
             f"predictions go back to each scan's own grid."
         )
     kind = {"vnet": "V-Net", "unet": "U-Net"}[network.kind]
