@@ -164,5 +164,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     for name in one.averaged or {}:
         assert two.averaged is not None
         assert torch.equal(one.averaged[name], two.averaged[name]), name  # type: ignore[index]
+    assert one.optimizer["param_groups"] == two.optimizer["param_groups"]
+    for index, entry in one.optimizer["state"].items():
+        other = two.optimizer["state"][index]
+        assert all(torch.equal(entry[name], other[name]) for name in entry)
     rows = [(run.folder / "metrics.csv").read_text().splitlines() for run in (whole, parts)]
     assert [len(lines) for lines in rows] == [2, 2]

@@ -17,7 +17,6 @@ from twoslice.cli import main
 from twoslice.errors import (
     AnnotationError,
     DatasetError,
-    InputError,
     OutputError,
     SettingsError,
     TrainingError,
@@ -77,10 +76,12 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
 ) -> None:
     def weights(name: str, seed: int) -> torch.Tensor:
         run = train(dataset, tmp_path / name, tiny.settings(seed=seed, iterations=2))
-        return next(iter(load_checkpoint(run.latest).weights.values()))
+        state = load_checkpoint(run.latest).weights
+        return torch.cat([state[key].double().flatten() for key in sorted(state)])
 
-    assert torch.equal(weights("a", 0), weights("b", 0))
-    assert not torch.equal(weights("c", 1), weights("d", 0))
+    first = weights("a", 0)
+    assert torch.equal(first, weights("b", 0))
+    assert not torch.equal(first, weights("c", 1))
 
 
 def test_a_used_folder_is_refused_and_left_alone(dataset: Dataset, tmp_path: Path) -> None:
@@ -215,37 +216,6 @@ def test_training_by_the_clock_ends_by_the_clock(dataset: Dataset, tmp_path: Pat
     meta = load_checkpoint(run.latest).meta
     assert meta["progress"] == 1.0
     assert 1.2 <= meta["seconds"] < 12
-
-
-def test_a_damaged_checkpoint_is_named(dataset: Dataset, tmp_path: Path) -> None:
-    run = train(dataset, tmp_path / "run", tiny.settings(iterations=2))
-    (run.latest / "averaged.safetensors").write_bytes(b"no tensors here")
-    with pytest.raises(InputError, match=r"averaged.safetensors.*step-000002"):
-        run.load_method()
-    with pytest.raises(InputError, match="not a run folder"):
-        Run.open(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "content",
-    ["{}", "[]", "no json", '{"step": "two", "optimizer": {"scalars": {}, "groups": []}}'],
-)
-def test_a_checkpoint_with_damaged_figures_is_named_when_resuming(
-    dataset: Dataset, tmp_path: Path, content: str
-) -> None:
-    run = train(dataset, tmp_path / "run", tiny.settings(iterations=2))
-    (run.latest / "meta.json").write_text(content)
-    with pytest.raises(InputError, match=r"meta.json: .*Remove the folder step-000002"):
-        train(dataset, tmp_path / "run", resume=True)
-
-
-def test_a_checkpoint_of_another_optimizer_is_named_when_resuming(
-    dataset: Dataset, tmp_path: Path
-) -> None:
-    run = train(dataset, tmp_path / "run", tiny.settings(iterations=2))
-    (run.latest / "meta.json").write_text('{"step": 2, "optimizer": {"scalars": {}, "groups": []}}')
-    with pytest.raises(InputError, match=r"step-000002: .*Remove the folder step-000002"):
-        train(dataset, tmp_path / "run", resume=True)
 
 
 def test_the_curves_of_a_killed_and_resumed_run_are_those_of_one_never_stopped(

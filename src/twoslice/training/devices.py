@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
@@ -21,6 +23,8 @@ def make_fabric(settings: TrainingSettings) -> Fabric:
     are a process each, with their gradients averaged (DDP; gloo between CPU processes).
     """
     strategy = DDPStrategy() if settings.devices > 1 else "auto"
+    # The layout of 1×1×1 kernels has two names, and DDP takes one for the other.
+    warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
     try:
         return Fabric(
             accelerator=settings.device,
