@@ -72,9 +72,9 @@ class Keeper(Lines):
     every: float = 60.0
 
     @contextmanager
-    def task(self, name: str, total: int) -> Iterator[Task]:
+    def task(self, name: str, total: int, *, done: int = 0) -> Iterator[Task]:
         """As lines do; in a training, look for a new checkpoint after each step."""
-        with super().task(name, total) as lines:
+        with super().task(name, total, done=done) as lines:
             if name != "training":
                 yield lines
                 return
