@@ -79,6 +79,7 @@ def test_the_window_is_a_patch_deep_and_bounded_and_holds_the_drawn_slice(
     labeled, unlabeled = Pictures(Trainer(run, dataset, Silent()).source).windows
     for window in (labeled, unlabeled):
         assert window.image.shape == (1, 8, 8, 4)
+        assert window.image.flags.owndata
     assert labeled.plane is Plane.AXIAL
     assert labeled.drawn is not None
     assert unlabeled.drawn is None

@@ -139,7 +139,7 @@ def _labeled(source: PatchSource, scan: LabeledScan, plane: Plane, index: int) -
     within = index - int(where[plane.axis].start)
     return Window(
         f"{scan.name}, {plane} {index}",
-        np.ascontiguousarray(image[(slice(None), *where)]),
+        np.array(image[(slice(None), *where)]),  # a copy: the map may be let go
         plane,
         within,
         plane.facing(label, within),
@@ -151,7 +151,7 @@ def _unlabeled(source: PatchSource, name: str, plane: Plane, share: float) -> Wi
     middle = np.array(image.shape[1:]) // 2
     middle[plane.axis] = index = int(share * image.shape[1 + plane.axis])
     where = _around(middle, image.shape[1:], source.patch, plane)
-    part = np.ascontiguousarray(image[(slice(None), *where)])
+    part = np.array(image[(slice(None), *where)])
     return Window(f"{name}, {plane} {index}", part, plane, index - where[plane.axis].start, None)
 
 
