@@ -157,26 +157,25 @@ def draw_weights(scene: Scene) -> None:
 
 
 def draw_uncertainty(dataset: Dataset, folder: Path) -> None:
-    """A V-Net early in its training on a scan without labels: T = 8 noisy passes, and the mask."""
+    """A network early in its training on a scan without labels: T = 8 noisy passes, and the mask.
+
+    One class: between two classes the doubt can pass the threshold, between three it hardly does.
+    """
+    volume = dataset.read_image(dataset.unlabeled[0])
     settings = parse_settings(
         {
-            "network": {"filters": 8},
             "training": {
-                "recipe": "paper", "iterations": 120, "patch": (32, 32, 16), "device": "cpu",
-                "foreground_share": 0.5, "pictures": False,
+                "iterations": 150, "patch": (32, 32, 16), "spacing": volume.spacing,
+                "device": "cpu", "pictures": False,
             },
         }
     )  # fmt: skip
     run = train(dataset, folder, settings, progress=for_stderr())
     peer = run.load_method().networks[1]
-    volume = dataset.read_image(dataset.unlabeled[0])
     image = torch.from_numpy(prepare_image(volume.data, volume.spacing, run.plan.spacing))[None]
     torch.manual_seed(0)
     with torch.no_grad():
         pseudo = peer(image).argmax(dim=1)[0].numpy()
-        for part in peer.modules():
-            if isinstance(part, torch.nn.Dropout3d):
-                part.train()  # dropout on, batch norm as it was learned
         doubt = entropy(monte_carlo_probabilities(peer, image, passes=8))[0].numpy()
     _draw_doubt(volume.data[0], volume.spacing, pseudo, doubt)
 
@@ -187,16 +186,16 @@ def _draw_doubt(
     index = int((pseudo > 0).sum(axis=(0, 1)).argmax())
     figure, row = plt.subplots(1, 4, figsize=(9.6, 3.0), layout="constrained")
     panels = [Slice(axes, Plane.AXIAL, index, spacing) for axes in row]
-    largest = float(np.log(3))
+    largest = float(np.log(2))
     shown = panels[1].show(doubt / largest, cmap="magma", vmin=0, vmax=1)
     figure.colorbar(shown, ax=row[1], shrink=0.75, pad=0.02, ticks=[0, 0.5, 1])
     row[1].set_title("entropy / ln C, T = 8")
     for panel in (panels[0], *panels[2:]):
         panel.scan(image)
-        panel.outline(pseudo, colours=(ORGAN, GLAND), linewidths=1.6)
+        panel.outline(pseudo, colours=(ORGAN,), linewidths=1.6)
     row[0].set_title("the peer's hard label")
     for panel, progress in zip(panels[2:], (0.0, 0.7), strict=True):
-        limit = schedules.uncertainty_threshold(progress, classes=3)
+        limit = schedules.uncertainty_threshold(progress, classes=2)
         left_out = np.where(doubt >= limit, 1.0, np.nan)
         panel.show(left_out, cmap="Reds", vmin=0, vmax=1.3, alpha=0.75, interpolation="nearest")
         panel.axes.set_title(f"left out at {100 * progress:.0f} % ({limit / largest:.2f} ln C)")
@@ -247,7 +246,9 @@ def make(folder: Path) -> None:
     scene = Scene(dataset, dense)
     draw_label_views(scene)
     draw_weights(scene)
-    draw_uncertainty(dataset, folder / "run")
+    organ = simulate(dense, folder / "organ", labeled=3, labels=["organ"])
+    propagate_dataset(organ, progress=for_stderr())
+    draw_uncertainty(organ, folder / "run")
 
 
 if __name__ == "__main__":
