@@ -19,7 +19,6 @@ from twoslice.training.volumes import shape_at
 Spacing = tuple[float, float, float]
 Side = tuple[int, int, int]
 
-_ITERATIONS = 1500
 _CPU_VOXELS = 40_000
 _GPU_VOXELS = 1_000_000
 _FAR_LARGER = 2.0  # a scan of more than this many patches is worth coarser voxels
@@ -79,7 +78,9 @@ def make_plan(dataset: Dataset, settings: Settings, *, gpu: bool = False) -> Pla
         kernels=kernels,
     )
     shown = (target, voxel, shape, patch, network)
-    iterations = settings.training.iterations or _ITERATIONS
+    iterations = settings.training.iterations or (
+        recipe.iterations_gpu if gpu else recipe.iterations
+    )
     why = _explain(grids_seen=len(grids), alike=alike, own=own, plan=shown)
     if settings.training.minutes is None:
         why += f" Training takes {iterations} iterations."

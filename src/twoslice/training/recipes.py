@@ -26,6 +26,9 @@ class Recipe:
     dropout: float
     filters: int
     filters_gpu: int
+    iterations: int
+    """How long the planner trains on a CPU, by what docs/results.md shows of Dice against time."""
+    iterations_gpu: int
     own_grid: bool
     """Whether scans keep their own resolution, however large they are."""
     learning_rate: float
@@ -54,6 +57,8 @@ RECIPES: dict[str, Recipe] = {
         dropout=0.5,
         filters=16,
         filters_gpu=16,
+        iterations=6000,
+        iterations_gpu=6000,
         own_grid=True,
         learning_rate=0.01,
         rate=schedules.step_rate,
@@ -68,6 +73,8 @@ RECIPES: dict[str, Recipe] = {
         dropout=0.0,
         filters=8,
         filters_gpu=24,
+        iterations=1500,
+        iterations_gpu=6000,
         own_grid=False,
         learning_rate=4e-3,
         rate=schedules.poly_rate,
