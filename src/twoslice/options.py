@@ -25,6 +25,9 @@ DatasetFolder = Annotated[Path, Argument(metavar="DATASET", help="A dataset fold
 DenseFolder = Annotated[Path, Argument(metavar="DENSE", help="A densely labelled dataset.")]
 RunFolder = Annotated[Path, Argument(metavar="RUN", help="A folder that train made.")]
 Sources = Annotated[list[Path], Argument(metavar="SRC", help="Files or folders of scans.")]
+Model = Annotated[
+    Path, Argument(metavar="RUN", help="A folder that train made, or a V-Net's .pth file.")
+]
 Inputs = Annotated[list[Path], Argument(metavar="INPUT", help="Scans, or folders of scans.")]
 LabelMaps = Annotated[Path, Argument(metavar="PREDICTIONS", help="A folder of label maps.")]
 DenseLabels = Annotated[Path, Argument(metavar="LABELS", help="A folder of dense labels.")]
@@ -42,7 +45,9 @@ Assignments = Annotated[
     list[str] | None, Option("--set", metavar="A.B=C", help="Change one setting; repeatable.")
 ]
 Preset = Annotated[str | None, Option(help="A named set of settings: fast, paper.")]
-MethodName = Annotated[str | None, Option(help="How to learn: desco, supervised, …")]
+MethodName = Annotated[
+    str | None, Option(help="How to learn: desco, mean_teacher, cps, supervised, …")
+]
 Resume = Annotated[bool, Option("--resume", help="Go on with a stopped run.")]
 RegistrarName = Annotated[
     Literal["batched", "ants"] | None, Option(help="What registers the slices.")
@@ -69,6 +74,7 @@ SliceChoice = Annotated[
     Literal["middle", "random", "largest"], Option(help="Which slice of a plane.")
 ]
 CaseChoice = Annotated[Literal["first", "random"], Option(help="Which cases keep slices.")]
+Whole = Annotated[bool, Option("--whole", help="Keep their labels whole, not slices of them.")]
 KeptLabels = Annotated[str | None, Option(help="Keep only these labels: 'liver,spleen'.")]
 KeptCases = Annotated[str | None, Option(help="Keep only these cases: 'case_03,case_07'.")]
 
@@ -92,6 +98,27 @@ Probabilities = Annotated[
     bool, Option("--probabilities", help="Write each label's probability too.")
 ]
 Uncertainty = Annotated[bool, Option("--uncertainty", help="Write entropy and disagreement too.")]
+Flips = Annotated[
+    bool | None, Option("--flips/--no-flips", help="Average over the eight mirrorings.")
+]
+LargestComponent = Annotated[
+    bool | None,
+    Option("--largest-component/--all-components", help="Of each label the largest piece alone."),
+]
+WhichNetwork = Annotated[
+    Literal["both", "1", "2"] | None, Option("--network", help="Which of two networks predicts.")
+]
+WindowName = Annotated[
+    Literal["auto", "whole", "patch", "paper"] | None,
+    Option("--window", help="What goes through at once; auto: all of it where memory allows."),
+]
+Overwrite = Annotated[
+    bool, Option("--overwrite", help="Make finished ones again; replace another run's.")
+]
+CsvFile = Annotated[Path | None, Option("--csv", help="Write every row as CSV too.")]
+TableFile = Annotated[
+    Path | None, Option("--table", help="Write the paper's table too: FILE.md or FILE.tex.")
+]
 ClassNames = Annotated[str | None, Option(help="Label names, background first, if none are found.")]
 ScoredCases = Annotated[str | None, Option(help="Score only these cases: 'case_03,case_07'.")]
 Tolerance = Annotated[float, Option(min=0.0, help="Of the surface Dice, in mm.")]

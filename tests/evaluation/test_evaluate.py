@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
-from twoslice.errors import AnnotationError, InputError
-from twoslice.evaluation.evaluate import Evaluation, evaluate
-from twoslice.evaluation.tables import summary_table
+from twoslice.errors import AnnotationError, InputError, SettingsError
+from twoslice.evaluation.evaluate import Evaluation, evaluate, summarise
+from twoslice.evaluation.tables import (
+    latex_table,
+    markdown_table,
+    summary_table,
+    write_csv,
+    write_table,
+)
 from twoslice.io.description import write_description
 from twoslice.io.grid import Grid
 from twoslice.io.scans import write_labels
@@ -153,3 +161,69 @@ def test_the_same_voxels_in_another_axis_order_score_the_same(folders: tuple[Pat
     flipped.affine[:3, 3] = (grid().affine @ [SHAPE[0] - 1, 0, 0, 1])[:3]
     write_labels(ours / "b.nii.gz", boxes(slice(4, 8)), flipped)
     assert evaluate(*folders, class_names=NAMES).cases == before.cases
+
+
+def rows_of(dices: NDArray[np.float64]) -> list[dict[str, object]]:
+    """Rows whose every figure is the given one, for a single label."""
+    figures = summarise(_no_rows(), seed=0)["overall"]
+    return [
+        {"case": f"c{i}", "label": "organ", "flag": None, **dict.fromkeys(figures, float(dice))}
+        for i, dice in enumerate(dices)
+    ]
+
+
+def _no_rows() -> list[dict[str, object]]:
+    from twoslice.evaluation.evaluate import SUMMARISED
+
+    return [{"case": "c", "label": "organ", "flag": None, **dict.fromkeys(SUMMARISED, 0.5)}]
+
+
+def test_the_bootstrap_interval_agrees_with_scipys_and_is_seeded() -> None:
+    dices = np.random.default_rng(3).beta(8, 2, 30)
+    found = summarise(rows_of(dices))["overall"]["dice"]
+    theirs = stats.bootstrap(
+        (dices,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(1)
+    ).confidence_interval
+    np.testing.assert_allclose(found["interval"], [theirs.low, theirs.high], atol=0.006)
+    assert summarise(rows_of(dices), seed=0) == summarise(rows_of(dices), seed=0)
+    other = summarise(rows_of(dices), seed=1)["overall"]["dice"]
+    assert other["interval"] != found["interval"]
+    assert other["mean"] == found["mean"]
+
+
+def test_one_case_has_no_interval() -> None:
+    assert summarise(rows_of(np.array([0.7])))["overall"]["dice"]["interval"] is None
+
+
+def test_the_csv_holds_every_row_and_figure(folders: tuple[Path, Path]) -> None:
+    found = evaluate(*folders, class_names=NAMES)
+    path = folders[0].parent / "scores.csv"
+    write_csv(found, path)
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 4
+    for row, original in zip(rows, found.cases, strict=True):
+        assert row["case"] == original["case"]
+        assert float(row["hd95_mm"]) == original["hd95_mm"]
+        assert row["flag"] == (original["flag"] or "")
+
+
+def test_the_table_is_in_the_papers_columns_in_markdown_and_latex(
+    folders: tuple[Path, Path],
+) -> None:
+    names = ("background", "organ_1 & co", "gland|b")
+    found = evaluate(*folders, class_names=names)
+    head, marks, first, *_ = markdown_table(found).splitlines()
+    assert head.split(" | ")[1:5] == ["Dice (%)", "Jaccard (%)", "HD95 (voxel)", "ASD (voxel)"]
+    assert head.count("|") == marks.count("|") == first.count("|")
+    assert "75.00 ± 35.36" in first
+    latex = latex_table(found)
+    assert r"organ\_1 \& co & 75.00 $\pm$ 35.36" in latex
+    assert r"Dice (\%)" in latex
+    rows = [line for line in latex.splitlines() if line.endswith(r"\\")]
+    assert {line.count(" & ") for line in rows} == {6}
+    for ending in ("md", "tex"):
+        write_table(found, folders[0].parent / f"table.{ending}")
+        assert (folders[0].parent / f"table.{ending}").read_text()
+    with pytest.raises(SettingsError, match=r"table\.docx: expected"):
+        write_table(found, folders[0].parent / "table.docx")

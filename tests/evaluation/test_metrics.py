@@ -40,18 +40,73 @@ def test_every_shared_metric_agrees_with_medpy_on_random_blobs(
     assert found.assd_mm == pytest.approx(medpy.assd(ours, theirs, spacing), abs=1e-6)
 
 
+@pytest.mark.parametrize("spacing", SPACINGS)
+def test_masks_that_are_alike_agree_with_medpy_too(spacing: tuple[float, float, float]) -> None:
+    """Other means find the distances where masks are alike: a blob, and itself moved and dented."""
+    theirs = blob(7, (40, 34, 29))
+    ours = np.roll(theirs, 1, axis=1) & ~blob(8, (40, 34, 29)) | theirs
+    found = compare(ours, theirs, spacing=spacing)
+    assert found.dice > 0.8
+    assert found.hd95_mm == pytest.approx(medpy.hd95(ours, theirs, spacing), abs=1e-6)
+    assert found.hd95_voxel == pytest.approx(medpy.hd95(ours, theirs), abs=1e-6)
+    assert found.asd_mm == pytest.approx(medpy.asd(ours, theirs, spacing), abs=1e-6)
+    assert found.assd_voxel == pytest.approx(medpy.assd(ours, theirs), abs=1e-6)
+
+
 @pytest.mark.data
-def test_metrics_agree_with_medpy_on_real_atria(real_data: Path) -> None:
+@pytest.mark.parametrize("kind", ["another scan", "dilated"])
+def test_metrics_agree_with_medpy_on_real_atria(real_data: Path, kind: str) -> None:
     import nibabel as nib
 
     files = sorted((real_data / "LA_half" / "labelsTr").glob("*.nii.gz"))[:2]
     masks = [np.asanyarray(nib.load(path).dataobj) > 0 for path in files]
     box = tuple(slice(0, min(sides)) for sides in zip(*(m.shape for m in masks), strict=True))
-    ours, theirs = masks[0][box], masks[1][box]
+    theirs = masks[1][box]
+    ours = masks[0][box] if kind == "another scan" else ndimage.binary_dilation(theirs)
     found = compare(ours, theirs, spacing=(1.25, 1.25, 1.25))
     assert found.dice == pytest.approx(medpy.dc(ours, theirs), abs=1e-6)
+    assert found.jaccard == pytest.approx(medpy.jc(ours, theirs), abs=1e-6)
     assert found.hd95_mm == pytest.approx(medpy.hd95(ours, theirs, (1.25,) * 3), abs=1e-6)
+    assert found.hd95_voxel == pytest.approx(medpy.hd95(ours, theirs), abs=1e-6)
+    assert found.asd_mm == pytest.approx(medpy.asd(ours, theirs, (1.25,) * 3), abs=1e-6)
     assert found.asd_voxel == pytest.approx(medpy.asd(ours, theirs), abs=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.*always_return_as_numpy.*:FutureWarning")
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_surface_distances_agree_with_monai(symmetric: bool) -> None:
+    import torch
+    from monai.metrics import compute_average_surface_distance, compute_dice, compute_iou
+
+    ours, theirs = blob(5), blob(6)
+    found = compare(ours, theirs, spacing=(0.7, 1.3, 2.5))
+    pair = [torch.from_numpy(each)[None, None] for each in (ours, theirs)]
+    distance = compute_average_surface_distance(
+        *pair, include_background=True, symmetric=symmetric, spacing=(0.7, 1.3, 2.5)
+    )
+    mine = found.assd_mm if symmetric else found.asd_mm
+    assert mine == pytest.approx(float(distance), abs=1e-5)
+    assert found.dice == pytest.approx(float(compute_dice(*pair)), abs=1e-6)
+    assert found.jaccard == pytest.approx(float(compute_iou(*pair)), abs=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.*always_return_as_numpy.*:FutureWarning")
+def test_hd95_differs_from_monais_as_documented() -> None:
+    """MONAI takes the larger of the two directions' percentiles, MedPy and we one over both."""
+    import torch
+    from monai.metrics import compute_hausdorff_distance
+
+    reference = np.zeros((40, 12, 12), dtype=bool)
+    reference[2:12, 2:10, 2:10] = True
+    spur = reference.copy()
+    spur[12:30, 5, 5] = True  # in the prediction alone: 18 voxels long, one voxel thick
+    pair = [torch.from_numpy(each)[None, None] for each in (spur, reference)]
+    monai = float(compute_hausdorff_distance(*pair, include_background=True, percentile=95))
+    found = compare(spur, reference, spacing=(1.0, 1.0, 1.0))
+    steps = np.array([0.0] * (int(surface(spur).sum()) - 18) + list(range(1, 19)))
+    assert monai == pytest.approx(np.percentile(steps, 95), abs=1.0)
+    assert found.hd95_voxel == pytest.approx(medpy.hd95(spur, reference), abs=1e-6)
+    assert found.hd95_voxel < monai
 
 
 # MONAI passes itself an argument that it has deprecated.

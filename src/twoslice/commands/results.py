@@ -10,19 +10,30 @@ from twoslice.progress import for_stderr
 
 
 def predict(
-    run: o.RunFolder,
+    run: o.Model,
     inputs: o.Inputs,
     out: o.OutLabels,
     probabilities: o.Probabilities = False,
     uncertainty: o.Uncertainty = False,
+    largest_component: o.LargestComponent = None,
+    flips: o.Flips = None,
+    network: o.WhichNetwork = None,
+    window: o.WindowName = None,
     series: o.Series = None,
+    overwrite: o.Overwrite = False,
 ) -> None:
     """Segment scans with a trained run.
 
-    Each label map lies on exactly the grid of its scan.
+    Each label map lies on exactly the grid of its scan. What is finished is not made again.
     """
     from twoslice.inference.predict import predict as infer
 
+    asked = {
+        "flips": flips,
+        "largest_component": largest_component,
+        "network": int(network) if network in ("1", "2") else network,
+        "window": window,
+    }
     made = infer(
         run,
         inputs,
@@ -30,12 +41,14 @@ def predict(
         probabilities=probabilities,
         uncertainty=uncertainty,
         series=series,
+        changes={name: value for name, value in asked.items() if value is not None},
+        overwrite=overwrite,
         progress=for_stderr(),
     )
+    report = f"twoslice report {run} --predictions {out}, or, " if run.is_dir() else ""
     typer.echo(
         f"{out}: {len(made.predicted)} label maps, {len(made.already)} were there already.\n"
-        f"Next: twoslice report {run} --predictions {out}, or, with dense labels, "
-        f"twoslice evaluate {out} LABELS --out scores.json"
+        f"Next: {report}with dense labels, twoslice evaluate {out} LABELS --out scores.json"
     )
 
 
@@ -43,27 +56,37 @@ def evaluate(
     predictions: o.LabelMaps,
     labels: o.DenseLabels,
     out: o.OutScores,
+    csv: o.CsvFile = None,
+    table: o.TableFile = None,
     names: o.ClassNames = None,
     cases: o.ScoredCases = None,
     tolerance: o.Tolerance = 2.0,
+    seed: o.Seed = 0,
 ) -> None:
     """Score label maps against dense labels.
 
     Writes a row a case and label, and the summary, as JSON.
     """
+    from twoslice.evaluation import tables
     from twoslice.evaluation.evaluate import evaluate as score
-    from twoslice.evaluation.tables import summary_table
 
+    if table is not None:
+        tables.refuse_other_ending(table)
     evaluation = score(
         predictions,
         labels,
         class_names=words(names),
         cases=words(cases),
         tolerance_mm=tolerance,
+        seed=seed,
         progress=for_stderr(),
     )
     evaluation.write(out)
-    typer.echo(summary_table(evaluation))
+    if csv is not None:
+        tables.write_csv(evaluation, csv)
+    if table is not None:
+        tables.write_table(evaluation, table)
+    typer.echo(tables.summary_table(evaluation))
     typer.echo(f"{out}: {len(evaluation.cases)} rows over {evaluation.summary['cases']} cases.")
 
 

@@ -27,14 +27,20 @@ SUMMARISED = (
     "asd_mm",
     "asd_voxel",
     "assd_mm",
+    "assd_voxel",
     "nsd",
     "volume_difference_ml",
+    "volume_difference_voxel",
 )
+_RESAMPLES = 2000
+_COVER = 0.95
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """`cases` holds a row a case and label; `summary` mean, std and count a label and overall."""
+    """`cases` holds a row a case and label; `summary` mean, std, count and bootstrap interval of
+    each metric, a label each and overall.
+    """
 
     cases: tuple[Row, ...]
     summary: dict[str, Any]
@@ -69,6 +75,7 @@ def evaluate(
     class_names: Sequence[str] | None = None,
     cases: Sequence[str] | None = None,
     tolerance_mm: float = TOLERANCE_MM,
+    seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Score every label map in `predictions` against the one of the same name in `labels`.
@@ -85,6 +92,7 @@ def evaluate(
         class_names=names,
         ignore=ignore,
         tolerance_mm=tolerance_mm,
+        seed=seed,
         progress=progress,
     )
 
@@ -95,6 +103,7 @@ def evaluate_files(
     class_names: Sequence[str] | None,
     ignore: int | None = None,
     tolerance_mm: float = TOLERANCE_MM,
+    seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Score each case's prediction file against its label file, wherever they lie."""
@@ -105,7 +114,7 @@ def evaluate_files(
             task.advance(note=case)
     if class_names is None:
         rows = _complete(rows)
-    return Evaluation(tuple(rows), summarise(rows, tolerance_mm=tolerance_mm))
+    return Evaluation(tuple(rows), summarise(rows, tolerance_mm=tolerance_mm, seed=seed))
 
 
 def label_files(folder: Path) -> dict[str, Path]:
@@ -131,8 +140,12 @@ def label_files(folder: Path) -> dict[str, Path]:
     return found
 
 
-def summarise(rows: Iterable[Row], *, tolerance_mm: float = TOLERANCE_MM) -> dict[str, Any]:
-    """Mean, standard deviation over cases and count: a label each, and over the labels' mean."""
+def summarise(
+    rows: Iterable[Row], *, tolerance_mm: float = TOLERANCE_MM, seed: int = 0
+) -> dict[str, Any]:
+    """Mean, standard deviation over cases, count, and the 95 % bootstrap interval of the mean: a
+    label each, and over the labels' mean. The same seed gives the same interval.
+    """
     rows = list(rows)
     by_label: dict[str, list[Row]] = {}
     by_case: dict[str, list[Row]] = {}
@@ -144,8 +157,8 @@ def summarise(rows: Iterable[Row], *, tolerance_mm: float = TOLERANCE_MM) -> dic
         for group in by_case.values()
     ]
     return {
-        "overall": _spread(means),
-        "labels": {label: _spread(group) for label, group in by_label.items()},
+        "overall": _spread(means, seed),
+        "labels": {label: _spread(group, seed) for label, group in by_label.items()},
         "cases": len(by_case),
         "flagged": [
             {"case": row["case"], "label": row["label"], "flag": row["flag"]}
@@ -153,15 +166,24 @@ def summarise(rows: Iterable[Row], *, tolerance_mm: float = TOLERANCE_MM) -> dic
             if row["flag"]
         ],
         "nsd_tolerance_mm": tolerance_mm,
+        "interval": {"cover": _COVER, "resamples": _RESAMPLES, "seed": seed},
     }
 
 
-def _spread(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    spread = {}
+def _spread(rows: Sequence[Mapping[str, Any]], seed: int) -> dict[str, dict[str, Any]]:
+    spread: dict[str, dict[str, Any]] = {}
+    drawn = np.random.default_rng(seed).integers(0, len(rows), (_RESAMPLES, len(rows)))
+    tails = [50 * (1 - _COVER), 50 * (1 + _COVER)]
     for metric in SUMMARISED:
         values = np.array([row[metric] for row in rows], dtype=float)
-        deviation = float(values.std(ddof=1)) if values.size > 1 else 0.0
-        spread[metric] = {"mean": float(values.mean()), "std": deviation, "count": values.size}
+        several = values.size > 1  # one case says nothing about others
+        low, high = np.percentile(values[drawn].mean(axis=1), tails)
+        spread[metric] = {
+            "mean": float(values.mean()),
+            "std": float(values.std(ddof=1)) if several else 0.0,
+            "count": values.size,
+            "interval": [float(low), float(high)] if several else None,
+        }
     return spread
 
 

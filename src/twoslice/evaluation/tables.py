@@ -1,11 +1,18 @@
-"""An evaluation as a small table in plain text, in the columns that the field's papers use."""
+"""An evaluation as tables: plain text for the terminal, CSV with every row, and Markdown or LaTeX
+in the columns of the field's papers.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
+from pathlib import Path
 from typing import Any
 
 from twoslice.console import align
+from twoslice.errors import SettingsError
 from twoslice.evaluation.evaluate import Evaluation
+from twoslice.io import atomic
 
 # Heading, metric, factor, decimals. Overlaps are shown in percent, as papers show them.
 COLUMNS = (
@@ -15,27 +22,119 @@ COLUMNS = (
     ("ASD mm", "asd_mm", 1.0, 2),
     ("NSD", "nsd", 100.0, 1),
 )
+# The paper's: Dice, Jaccard, HD and ASD, the last two in voxels.
+PAPER = (
+    ("Dice (%)", "dice", 100.0, 2),
+    ("Jaccard (%)", "jaccard", 100.0, 2),
+    ("HD95 (voxel)", "hd95_voxel", 1.0, 2),
+    ("ASD (voxel)", "asd_voxel", 1.0, 2),
+    ("HD95 (mm)", "hd95_mm", 1.0, 2),
+    ("ASD (mm)", "asd_mm", 1.0, 2),
+)
+TABLES = (".md", ".tex")
+_LATEX = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
 
 
 def summary_table(evaluation: Evaluation) -> str:
-    """Mean ± standard deviation over cases, a row a label and one over all; then a line for every
-    mask that was empty.
+    """Mean ± standard deviation over cases, a row a label and one over all; then the interval of
+    the mean Dice, and a line for every mask that was empty.
     """
-    summary = evaluation.summary
-    groups = dict(summary["labels"])
-    if len(groups) > 1:
-        groups["mean of labels"] = summary["overall"]
     rows = [["label", *(heading for heading, *_ in COLUMNS)]]
     rows += [
-        [name, *(_cell(group, *column[1:]) for column in COLUMNS)] for name, group in groups.items()
+        [name, *(_cell(group, *column[1:]) for column in COLUMNS)]
+        for name, group in _groups(evaluation).items()
     ]
     notes = [
         f"note: case {entry['case']}, {entry['label']}: {entry['flag']}."
-        for entry in summary["flagged"]
+        for entry in evaluation.summary["flagged"]
     ]
+    interval = evaluation.summary["overall"]["dice"].get("interval")
+    if interval is not None:
+        low, high = (100 * end for end in interval)
+        notes.insert(0, f"mean Dice, 95 % bootstrap interval: {low:.1f} to {high:.1f}")
     return "\n".join([align(rows), *notes])
 
 
-def _cell(group: dict[str, Any], metric: str, factor: float, decimals: int) -> str:
+def csv_table(evaluation: Evaluation) -> str:
+    """Every row and every figure, a line a case and label."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, fieldnames=list(evaluation.cases[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(evaluation.cases)
+    return stream.getvalue()
+
+
+def markdown_table(evaluation: Evaluation) -> str:
+    """Mean ± standard deviation in the paper's columns, for Markdown."""
+    head, *rows = _paper_rows(evaluation, "±")
+    cells = [[cell.replace("|", r"\|") for cell in row] for row in (head, *rows)]
+    marks = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (cells[0], marks, *cells[1:])) + "\n"
+
+
+def latex_table(evaluation: Evaluation) -> str:
+    """Mean ± standard deviation in the paper's columns, for LaTeX with booktabs."""
+    head, *rows = _paper_rows(evaluation, r"$\pm$")
+    head = [_escaped(cell) for cell in head]
+    rows = [[_escaped(row[0]), *row[1:]] for row in rows]
+    lines = [" & ".join(row) + r" \\" for row in (head, *rows)]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
+            r"\toprule",
+            lines[0],
+            r"\midrule",
+            *lines[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+        ]
+    )
+
+
+def write_csv(evaluation: Evaluation, path: Path) -> None:
+    """Write every row as CSV, whole or not at all."""
+    atomic.write_text(path, csv_table(evaluation))
+
+
+def write_table(evaluation: Evaluation, path: Path) -> None:
+    """Write the paper's table as Markdown or LaTeX, as the ending says."""
+    refuse_other_ending(path)
+    make = markdown_table if path.suffix.lower() == ".md" else latex_table
+    atomic.write_text(path, make(evaluation))
+
+
+def refuse_other_ending(path: Path) -> None:
+    """A table file is Markdown or LaTeX."""
+    if path.suffix.lower() not in TABLES:
+        raise SettingsError(f"--table {path}: expected a name that ends in {' or '.join(TABLES)}.")
+
+
+def _groups(evaluation: Evaluation) -> dict[str, Any]:
+    groups = dict(evaluation.summary["labels"])
+    if len(groups) > 1:
+        groups["mean of labels"] = evaluation.summary["overall"]
+    return groups
+
+
+def _paper_rows(evaluation: Evaluation, sign: str) -> list[list[str]]:
+    return [
+        ["label", *(heading for heading, *_ in PAPER)],
+        *(
+            [name, *(_cell(group, *column[1:], sign=sign) for column in PAPER)]
+            for name, group in _groups(evaluation).items()
+        ),
+    ]
+
+
+def _cell(group: dict[str, Any], metric: str, factor: float, decimals: int, sign: str = "±") -> str:
     mean, deviation = (group[metric][key] * factor for key in ("mean", "std"))
-    return f"{mean:.{decimals}f} ± {deviation:.{decimals}f}"
+    return f"{mean:.{decimals}f} {sign} {deviation:.{decimals}f}"
+
+
+def _escaped(text: str) -> str:
+    return "".join(_LATEX.get(sign, sign) for sign in text)

@@ -11,10 +11,11 @@ While one scan is predicted, the next is read and the one before is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +89,7 @@ def predict(
     uncertainty: bool = False,
     series: str | None = None,
     options: InferenceSettings | None = None,
+    changes: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> PredictionSummary:
@@ -95,13 +97,14 @@ def predict(
 
     A scan that cannot be read is named and left out, the rest is done, and a PartialError then
     says how many failed; finished ones are not made again, unless `overwrite` says so. `series`
-    names one of several DICOM series in a folder; `options` stand in for the run's own.
+    names one of several DICOM series in a folder; `options` stand in for the run's own, and
+    `changes` change some of them by name.
     """
     progress = progress or Silent()
     opened = open_model(run)
     scans = find_inputs(inputs, out, progress)
     refuse_useless_series(scans, series)
-    chosen = options or opened.settings.inference
+    chosen = (options or opened.settings.inference).model_copy(update=dict(changes or {}))
     predictor = Predictor(opened, options=chosen)  # a fault in it shows before anything is written
     manifest = Manifest.claim(out, opened, chosen, series, overwrite=overwrite)
     wanted = Wanted(out, opened.data.class_names, probabilities, uncertainty, series)

@@ -188,7 +188,7 @@ def keep_largest(labels: NDArray[np.uint8], *, classes: int) -> NDArray[np.uint8
 
 def _keep_one(method: Method, number: int) -> None:
     """Leave network `number`, counted from 1, alone in the method."""
-    found = len(method.networks)
+    found = len(method.predicting)
     if number > found:
         raise SettingsError(
             f"--network {number}: this run has {found} network(s). Name one of them, or both."
