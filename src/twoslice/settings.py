@@ -61,7 +61,9 @@ class TrainingSettings(_Frozen):
     minutes: float | None = Field(None, gt=0, description="train by the clock instead")
     seed: int = Field(0, ge=0)
     checkpoint_every: int = Field(100, ge=1)
-    setting: Literal["dense", "sparse"] = "dense"
+    setting: Literal["dense", "sparse", "full"] = Field(
+        "dense", description="propagated labels, drawn voxels alone, or fully drawn volumes"
+    )
     recipe: Literal["paper", "modern"] = "modern"
     patch: Patch | None = None
     spacing: tuple[Millimetres, Millimetres, Millimetres] | None = Field(
@@ -93,6 +95,17 @@ class DescoSettings(_Frozen):
     )
 
 
+class SemiSettings(_Frozen):
+    """What the methods that the paper compares with share: mean_teacher, ua_mt, cps, ctbct,
+    coranet (docs/methods.md).
+    """
+
+    weight: float = Field(0.1, ge=0.0, description="λ of the unlabelled loss, after its ramp")
+    teacher_decay: Fraction = Field(0.99, description="of the exponential mean over steps")
+    passes: int = Field(8, ge=1, description="T stochastic passes of ua_mt's teacher")
+    cost: float = Field(5.0, ge=1.0, description="of coranet's dearer mistake; the other costs 1")
+
+
 class InferenceSettings(_Frozen):
     """From a run to label maps."""
 
@@ -113,6 +126,7 @@ class Settings(_Frozen):
     network: NetworkSettings = NetworkSettings()
     training: TrainingSettings = TrainingSettings()
     desco: DescoSettings = DescoSettings()
+    semi: SemiSettings = SemiSettings()
     inference: InferenceSettings = InferenceSettings()
 
     def to_yaml(self) -> str:

@@ -33,7 +33,7 @@ def plan(classes: int = 3, kind: str = "unet") -> NetworkPlan:
         {
             "kind": kind, "channels": 2, "classes": classes, "filters": 2,
             "strides": ((2, 2, 1), (2, 2, 2)), "kernels": ((3, 3, 1), (3, 3, 3), (3, 3, 3)),
-            "normalisation": "instance", "dropout": 0.0,
+            "normalisation": "instance", "dropout": 0.0, "size": PATCH,
         }
     )  # fmt: skip
 

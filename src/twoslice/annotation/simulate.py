@@ -46,12 +46,14 @@ def simulate(
     cases: Sequence[str] | None = None,
     labels: Sequence[str] | None = None,
     choose: Literal["first", "random"] = "first",
+    whole: bool = False,
     progress: Progress | None = None,
 ) -> Dataset:
     """Write to `out` a dataset that keeps the slices of `labeled` cases and hides all other labels.
 
     `cases` keeps only these cases, in this order; the first `labeled` of them (or as many at
     random) get slices. `labels` keeps only these labels, numbered anew; others become background.
+    With `whole` the labelled cases keep their labels whole: for `training.setting: full`.
     """
     progress = progress or Silent()
     _refuse_inside(dense, out)
@@ -59,11 +61,14 @@ def simulate(
     relabel = Relabeling.keeping(dense, labels)
     wanted = wishes(scheme, planes)
     chosen_cases = _labeled_cases(dense, names, labeled, choose, seed)
-    chosen = _Chooser(dense, relabel, wanted, choice, seed).in_cases(chosen_cases)
+    chosen: dict[str, _Chosen] = {}
+    if not whole:
+        chosen = _Chooser(dense, relabel, wanted, choice, seed).in_cases(chosen_cases)
     with atomic.whole_folder(out) as folder:
         with progress.task("simulate", total=len(names)) as task:
             for name in names:
-                _write_case(dense, name, folder, relabel, chosen.get(name))
+                kept = _WHOLE if whole and name in chosen_cases else chosen.get(name)
+                _write_case(dense, name, folder, relabel, kept)
                 task.advance(note=name)
         write_description(
             folder,
@@ -74,7 +79,10 @@ def simulate(
             file_ending=_ending(dense),
         )
         record = {"from": dense.name, "scheme": scheme, "choice": choice, "seed": seed}
-        atomic.write_json(folder / RECORD, record | {"cases": _in_words(chosen, relabel)})
+        if whole:
+            record = {"from": dense.name, "scheme": "whole", "seed": seed}
+        cases_kept = chosen_cases if whole else _in_words(chosen, relabel)
+        atomic.write_json(folder / RECORD, record | {"cases": cases_kept})
     return Dataset.open(out)
 
 
@@ -197,6 +205,10 @@ class _Chosen:
     shown: frozenset[int]
 
 
+_WHOLE = _Chosen((), frozenset())
+"""A case that keeps its label whole."""
+
+
 def _shown(chosen: Iterable[_Chosen]) -> frozenset[int]:
     """The classes that show on any of the chosen slices."""
     return frozenset().union(*(each.shown for each in chosen))
@@ -227,7 +239,9 @@ def _write_case(
         return
     labels, grid = relabel.read(dense, name)
     write_labels(hidden, labels, grid)
-    if chosen is not None:
+    if chosen is _WHOLE:
+        write_labels(folder / "labelsTr" / f"{name}{ending}", labels, grid)
+    elif chosen is not None:
         sparse = annotation_at(labels, chosen.slots).label_map(elsewhere=relabel.ignore)
         write_labels(folder / "labelsTr" / f"{name}{ending}", sparse, grid)
 

@@ -56,6 +56,7 @@ def simulate(
     labels: o.KeptLabels = None,
     cases: o.KeptCases = None,
     choose: o.CaseChoice = "first",
+    whole: o.Whole = False,
     seed: o.Seed = 0,
 ) -> None:
     """Keep a few slices of a dense dataset, hide the rest.
@@ -76,11 +77,13 @@ def simulate(
         labels=words(labels),
         cases=words(cases),
         choose=choose,
+        whole=whole,
         seed=seed,
         progress=for_stderr(),
     )
+    kept = "labels" if whole else "slices"
     typer.echo(
-        f"{out}: slices of {len(dataset.labeled)} scans ({', '.join(dataset.labeled)}), "
+        f"{out}: {kept} of {len(dataset.labeled)} scans ({', '.join(dataset.labeled)}), "
         f"{len(dataset.unlabeled)} scans without. Dense labels, for evaluation only: "
         f"{out / 'dense'}\nNext: twoslice check {out}"
     )
@@ -123,5 +126,8 @@ def _after_check(dataset: Dataset) -> str:
     try:
         read_annotation(dataset, dataset.labeled[0])
     except DenseLabelError:
-        return f"its labels are dense: twoslice simulate {dataset.root} --out DATASET --labeled 5"
+        return (
+            f"its labels are dense: twoslice simulate {dataset.root} --out DATASET --labeled 5, or "
+            f"twoslice train {dataset.root} --out RUN --set training.setting=full"
+        )
     return f"twoslice propagate {dataset.root}"

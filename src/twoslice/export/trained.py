@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import cast
 
+from twoslice.errors import SettingsError
 from twoslice.export.ensemble import Ensemble
 from twoslice.networks.padding import Triple
 from twoslice.training.run import Run
@@ -15,10 +16,15 @@ def load_ensemble(run: Run) -> Ensemble:
     predict, as one module.
     """
     method = run.load_method()
-    pairs = list(zip([run.plan.network] * len(method.networks), method.networks, strict=True))
+    pairs = list(zip(method.plans(run.plan.network), method.predicting, strict=False))
     chosen = run.settings.inference.network
     if chosen != "both":
-        pairs = [pairs[min(chosen, len(pairs)) - 1]]
+        pairs = [pairs[chosen - 1]] if chosen <= len(pairs) else []
+    if not pairs:
+        raise SettingsError(
+            f"{run.folder}: inference.network = {chosen}, but it has only one network that "
+            f"predicts. Set it to 1 or both in settings.yaml."
+        )
     ensemble = Ensemble([plan for plan, _ in pairs], run.plan.network.classes)
     for mine, (_, trained) in zip(ensemble.networks, pairs, strict=True):
         mine.load_state_dict(trained.state_dict())

@@ -13,8 +13,11 @@ from torch import Tensor, nn
 from twoslice.networks.build import NetworkPlan, build_network
 from twoslice.settings import Settings
 
-LabelSource = Literal["drawn", "planes"]
-"""`drawn`: the annotated slices alone. `planes`: the label view of each plane that was drawn."""
+LabelSource = Literal["drawn", "planes", "volumes"]
+"""`drawn`: the annotated slices alone. `planes`: the label view of each plane that was drawn.
+`volumes`: label files that say everything about their scan.
+"""
+_SOURCES: dict[str, LabelSource] = {"sparse": "drawn", "dense": "planes", "full": "volumes"}
 
 
 class View(NamedTuple):
@@ -83,12 +86,22 @@ class Method(nn.Module):
         super().__init__()
         self.classes = plan.classes
         self.settings = settings
-        self.networks = nn.ModuleList(build_network(plan) for _ in range(self.trained))
+        self.networks = nn.ModuleList(build_network(each) for each in self.plans(plan))
+
+    @classmethod
+    def plans(cls, plan: NetworkPlan) -> list[NetworkPlan]:
+        """What each trained network is built from; all alike, unless a method says otherwise."""
+        return [plan] * cls.trained
+
+    @property
+    def predicting(self) -> list[nn.Module]:
+        """The networks whose mean is the prediction."""
+        return list(self.networks)
 
     @classmethod
     def label_source(cls, settings: Settings) -> LabelSource:
         """Which labels the batches must carry."""
-        return "drawn" if settings.training.setting == "sparse" else "planes"
+        return _SOURCES[settings.training.setting]
 
     @classmethod
     def planes_needed(cls, settings: Settings) -> int:
@@ -114,11 +127,14 @@ class Method(nn.Module):
     def member_probabilities(
         self, image: Float[Tensor, "B C I J K"]
     ) -> Float[Tensor, "N B C2 I J K"]:
-        """Each trained network's softmax, for predictions and for where they disagree."""
-        return torch.stack([network(image).softmax(dim=1) for network in self.networks])
+        """Each predicting network's softmax, for predictions and for where they disagree; outputs
+        beyond the classes are for training only.
+        """
+        scores = [network(image)[:, : self.classes] for network in self.predicting]
+        return torch.stack([each.softmax(dim=1) for each in scores])
 
     def probabilities(self, image: Float[Tensor, "B C I J K"]) -> Float[Tensor, "B C2 I J K"]:
-        """The mean of the trained networks' softmax: the prediction."""
+        """The mean of the predicting networks' softmax: the prediction."""
         return self.member_probabilities(image).mean(dim=0)
 
 

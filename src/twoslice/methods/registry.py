@@ -6,11 +6,21 @@ import difflib
 
 from twoslice.errors import SettingsError
 from twoslice.methods.base import Method
+from twoslice.methods.coranet import CoraNet
+from twoslice.methods.cps import CrossPseudoSupervision
+from twoslice.methods.ctbct import CrossTeaching
 from twoslice.methods.desco import Desco
+from twoslice.methods.mean_teacher import MeanTeacher
 from twoslice.methods.supervised import Supervised
+from twoslice.methods.ua_mt import UncertaintyAwareMeanTeacher
 
 METHODS: dict[str, type[Method]] = {
     "desco": Desco,
+    "mean_teacher": MeanTeacher,
+    "ua_mt": UncertaintyAwareMeanTeacher,
+    "cps": CrossPseudoSupervision,
+    "ctbct": CrossTeaching,
+    "coranet": CoraNet,
     "supervised": Supervised,
 }
 

@@ -10,6 +10,7 @@ from torch import nn
 from twoslice.networks.norms import Normalisation
 from twoslice.networks.padding import Triple
 from twoslice.networks.unet import UNet
+from twoslice.networks.unetr import Unetr
 from twoslice.networks.vnet import VNet
 
 
@@ -18,7 +19,7 @@ class NetworkPlan(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Literal["vnet", "unet"]
+    kind: Literal["vnet", "unet", "unetr"]
     channels: int = Field(ge=1)
     classes: int = Field(ge=2)
     filters: int = Field(ge=1)
@@ -26,10 +27,14 @@ class NetworkPlan(BaseModel):
     normalisation: Normalisation = "instance"
     strides: tuple[Triple, ...] = ((2, 2, 2),) * 3
     kernels: tuple[Triple, ...] = ((3, 3, 3),) * 4
+    size: Triple = (96, 96, 96)
+    """The patch of the training: the most that a UNETR takes; the others take any."""
 
 
 def build_network(plan: NetworkPlan) -> nn.Module:
     """The planned network, freshly initialised from PyTorch's random state."""
     if plan.kind == "vnet":
         return VNet(plan.channels, plan.classes, plan.filters, plan.normalisation, plan.dropout)
+    if plan.kind == "unetr":
+        return Unetr(plan.channels, plan.classes, plan.filters, plan.size)
     return UNet(plan.channels, plan.classes, plan.filters, plan.strides, plan.kernels, plan.dropout)

@@ -24,6 +24,11 @@ def softmax_entropy(logits: Float[Tensor, "B C I J K"]) -> Float[Tensor, "B I J 
     return entropy(torch.softmax(logits, dim=1))
 
 
+def add_noise(image: Float[Tensor, "B C I J K"]) -> Float[Tensor, "B C I J K"]:
+    """The image with noise N(0, 0.1²) clipped to ±0.2."""
+    return image + torch.randn_like(image).mul_(NOISE).clamp_(-NOISE_LIMIT, NOISE_LIMIT)
+
+
 def monte_carlo_probabilities(
     network: Callable[[Tensor], Tensor],
     image: Float[Tensor, "B C I J K"],
@@ -39,8 +44,7 @@ def monte_carlo_probabilities(
         for start in range(0, passes, at_once):
             copies = min(at_once, passes - start)
             repeated = image.repeat(copies, 1, 1, 1, 1)
-            noise = torch.randn_like(repeated).mul_(NOISE).clamp_(-NOISE_LIMIT, NOISE_LIMIT)
-            p = F.softmax(network(repeated + noise), dim=1)
+            p = F.softmax(network(add_noise(repeated)), dim=1)
             summed = p.view(copies, *image.shape[:1], *p.shape[1:]).sum(dim=0)
             total = summed if total is None else total + summed
     assert total is not None

@@ -76,6 +76,7 @@ def make_plan(dataset: Dataset, settings: Settings, *, gpu: bool = False) -> Pla
         normalisation=recipe.normalisation,
         strides=strides,
         kernels=kernels,
+        size=patch,
     )
     shown = (target, voxel, shape, patch, network)
     iterations = settings.training.iterations or (

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoslice.annotation.reading import read_annotation
+from twoslice.annotation.reading import DenseLabelError, read_annotation
 from twoslice.errors import AnnotationError, DatasetError
 from twoslice.io.cache import VolumeCache
 from twoslice.io.dataset import Dataset
-from twoslice.methods.base import Method
+from twoslice.methods.base import LabelSource, Method
 from twoslice.objectives.weights import NEVER
 from twoslice.progress import Progress
 from twoslice.propagation.views import FOLDER, FUSED, read_views
@@ -91,7 +92,7 @@ def read_labeled_scan(
 ) -> LabeledScan:
     """The views of one case that the method asks for, on the planned grid."""
     source = method.label_source(settings)
-    views = read_drawn(dataset, case) if source == "drawn" else read_planes(dataset, case)
+    views = _READERS[source](dataset, case)
     needed = method.planes_needed(settings)
     if len(views) < needed:
         raise AnnotationError(
@@ -120,6 +121,35 @@ def read_planes(dataset: Dataset, case: str) -> list[View]:
         )
     views = read_views(dataset, case)
     return [(view.label, view.distance) for name, view in views.items() if name != FUSED]
+
+
+def read_volume(dataset: Dataset, case: str) -> list[View]:
+    """One view that knows every voxel of a fully drawn volume, but for those marked `ignore`."""
+    labels = dataset.read_labels(case).data
+    known = np.ones(labels.shape, bool) if dataset.ignore is None else labels != dataset.ignore
+    if known.all() or 2 * known.sum() < known.size:
+        _refuse_few_slices(dataset, case)
+    label = np.where(known, labels, 0).astype(np.uint8)
+    return [(label, np.where(known, 0, NEVER).astype(np.int16))]
+
+
+def _refuse_few_slices(dataset: Dataset, case: str) -> None:
+    """Where a few slices were drawn, the rest of the file would teach background."""
+    try:
+        drawn = read_annotation(dataset, case).slices
+    except DenseLabelError:
+        return
+    raise AnnotationError(
+        f"case {case}: its label holds {len(drawn)} drawn slice(s), but training.setting=full "
+        f"learns from fully drawn volumes. Draw the others, or leave the setting out."
+    )
+
+
+_READERS: dict[LabelSource, Callable[[Dataset, str], list[View]]] = {
+    "drawn": read_drawn,
+    "planes": read_planes,
+    "volumes": read_volume,
+}
 
 
 def _alike(scans: list[LabeledScan]) -> list[LabeledScan]:

@@ -80,6 +80,8 @@ def resample_view(
     targets = tuple(
         _nearest(new, old)[index] for index, old, new in zip(drawn, label.shape, shape, strict=True)
     )
+    between = new_distance[targets] != 0  # where the nearest voxel is drawn, it says it better
+    targets, drawn = tuple(t[between] for t in targets), tuple(d[between] for d in drawn)
     new_label[targets] = label[drawn]
     new_distance[targets] = 0
     return new_label, new_distance
