@@ -478,6 +478,113 @@ def evaluating_with_a_prediction_missing(folder: Path) -> Trial:
     return Trial(command, ["b"], "made.json")
 
 
+def run_folder(root: Path, *, weights: bytes | None) -> Path:
+    """A run as train leaves it, its last checkpoint as given."""
+    from twoslice.networks.build import NetworkPlan
+    from twoslice.settings import Settings
+    from twoslice.training.planner import Plan
+    from twoslice.training.run import DataDescription, Run
+
+    network = NetworkPlan(kind="vnet", channels=1, classes=2, filters=2, normalisation="batch")
+    plan = Plan(
+        spacing=None, voxel=(1, 1, 1), patch=(16, 16, 16), iterations=1, network=network, why=""
+    )
+    data = DataDescription(
+        name="set",
+        root=str(root),
+        labels={"background": 0, "organ": 1},
+        channel_names=("MRI",),
+        labeled=(),
+        unlabeled=0,
+    )
+    Run(root, Settings(method="supervised"), plan, data).save()
+    if weights is not None:
+        last = root / "checkpoints" / "step-000001"
+        last.mkdir(parents=True)
+        (last / "weights.safetensors").write_bytes(weights)
+        (last / "meta.json").write_text("{}")
+    return root
+
+
+def predict_of(model: Path, *scans: Path, says: list[str]) -> Trial:
+    command = ["predict", str(model), *map(str, scans), "--out", "made"]
+    return Trial(command, says, "made")
+
+
+@kind
+def predicting_with_a_run_without_weights(folder: Path) -> Trial:
+    root = run_folder(folder / "run", weights=None)
+    return predict_of(root, scan(folder / "a.nii.gz"), says=["run: has no checkpoint", "--resume"])
+
+
+@kind
+def predicting_with_a_corrupt_checkpoint(folder: Path) -> Trial:
+    root = run_folder(folder / "run", weights=b"\x08 not weights at all")
+    said = ["step-000001/weights.safetensors", "Remove the folder"]
+    return predict_of(root, scan(folder / "a.nii.gz"), says=said)
+
+
+@kind
+def predicting_with_a_pickle_that_could_run_code(folder: Path) -> Trial:
+    import torch
+
+    torch.save({"net": Trial(["any class of ours"], [])}, folder / "net.pth")
+    said = ["net.pth", "could run code", "state_dict()"]
+    return predict_of(folder / "net.pth", scan(folder / "a.nii.gz"), says=said)
+
+
+@kind
+def predicting_with_a_checkpoint_that_is_cut_short(folder: Path) -> Trial:
+    import torch
+
+    from twoslice.networks.vnet import VNet
+
+    path = folder / "net.pth"
+    torch.save(VNet(filters=2).state_dict(), path)
+    path.write_bytes(path.read_bytes()[:3000])
+    return predict_of(path, scan(folder / "a.nii.gz"), says=["net.pth", "copy it again"])
+
+
+@kind
+def predicting_with_another_projects_network(folder: Path) -> Trial:
+    import torch
+
+    torch.save({"encoder.0.weight": torch.zeros(2)}, folder / "net.pth")
+    return predict_of(folder / "net.pth", scan(folder / "a.nii.gz"), says=["net.pth", "V-Net"])
+
+
+@kind
+def predicting_scans_with_too_many_channels(folder: Path) -> Trial:
+    import torch
+
+    from twoslice.networks.vnet import VNet
+
+    torch.save(VNet(filters=2).state_dict(), folder / "net.pth")
+    for channel in range(2):
+        scan(folder / "in" / f"a_{channel:04d}.nii.gz")
+    said = ["a_0001.nii.gz", "2 channel(s)", "single file"]
+    return predict_of(folder / "net.pth", folder / "in", says=said)
+
+
+@kind
+def predicting_two_scans_of_one_name(folder: Path) -> Trial:
+    import torch
+
+    from twoslice.networks.vnet import VNet
+
+    torch.save(VNet(filters=2).state_dict(), folder / "net.pth")
+    scans = [scan(folder / part / "a.nii.gz") for part in ("one", "two")]
+    return predict_of(folder / "net.pth", *scans, says=["'a' is listed twice", "Rename"])
+
+
+@kind
+def a_table_in_an_unknown_format(folder: Path) -> Trial:
+    for name in ("labels/a.nii.gz", "predictions/a.nii.gz"):
+        scan(folder / name, ball())
+    command = ["evaluate", "predictions", "labels", "--out", "made.json", "--table", "t.xlsx"]
+    return Trial(command, ["t.xlsx", ".md"], "made.json")
+
+
 def _files(folder: Path) -> set[tuple[str, int, int]]:
     return {
         (str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns)

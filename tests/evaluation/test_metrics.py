@@ -97,13 +97,13 @@ def test_hd95_differs_from_monais_as_documented() -> None:
     from monai.metrics import compute_hausdorff_distance
 
     reference = np.zeros((40, 12, 12), dtype=bool)
-    reference[2:12, 2:10, 2:10] = True
+    reference[2:10, 2:10, 2:10] = True
     spur = reference.copy()
-    spur[12:30, 5, 5] = True  # in the prediction alone: 18 voxels long, one voxel thick
+    spur[10:38, 5, 5] = True  # in the prediction alone: 28 voxels long, one voxel thick
     pair = [torch.from_numpy(each)[None, None] for each in (spur, reference)]
     monai = float(compute_hausdorff_distance(*pair, include_background=True, percentile=95))
     found = compare(spur, reference, spacing=(1.0, 1.0, 1.0))
-    steps = np.array([0.0] * (int(surface(spur).sum()) - 18) + list(range(1, 19)))
+    steps = np.array([0.0] * (int(surface(spur).sum()) - 28) + list(range(1, 29)))
     assert monai == pytest.approx(np.percentile(steps, 95), abs=1.0)
     assert found.hd95_voxel == pytest.approx(medpy.hd95(spur, reference), abs=1e-6)
     assert found.hd95_voxel < monai

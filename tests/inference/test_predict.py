@@ -141,8 +141,14 @@ def test_results_among_the_scans_are_not_segmented(run: Run, tmp_path: Path) -> 
 def test_a_wrong_number_of_channels_names_the_scan_and_what_to_do(run: Run, tmp_path: Path) -> None:
     for channel in range(2):
         scan_at(tmp_path / "in" / f"one_{channel:04d}.nii.gz")
-    with pytest.raises(PartialError, match=r"one_0001.nii.gz: 2 channel.*on 1 \(MR\).*single file"):
+    fault = r"one_0001.nii.gz: 2 channel.*on 1 \(MR\).*single file"
+    with pytest.raises(ScanError, match=fault):
         predict(run.folder, [tmp_path / "in"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    scan_at(tmp_path / "in" / "two_0000.nii.gz")
+    with pytest.raises(PartialError, match=rf"1 of 2 scan.*{fault}"):
+        predict(run.folder, [tmp_path / "in"], tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").glob("*.nii.gz")) == ["two.nii.gz"]
 
 
 def test_one_of_several_dicom_series_can_be_named(run: Run, tmp_path: Path) -> None:

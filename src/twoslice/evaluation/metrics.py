@@ -160,7 +160,8 @@ def _transform(ours: Mask, theirs: Mask) -> tuple[Distances, Distances]:
 
     def from_to(one: Mask, other: Mask) -> Distances:
         squared: Distances = edt.edtsq(~other, black_border=False)[one].astype(np.float64)
-        return np.sqrt(np.rint(squared))
+        distances: Distances = np.sqrt(np.rint(squared))
+        return distances
 
     return from_to(ours, theirs), from_to(theirs, ours)
 

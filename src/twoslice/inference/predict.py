@@ -25,7 +25,7 @@ from twoslice.inference.inputs import find_inputs, refuse_useless_series
 from twoslice.inference.manifest import Manifest
 from twoslice.inference.maps import MapStore
 from twoslice.inference.published import open_model
-from twoslice.inference.volume import Piece, Predictor
+from twoslice.inference.volume import Piece, Predictor, refuse_channels
 from twoslice.io.description import write_description
 from twoslice.io.find import FoundScan
 from twoslice.io.grid import Grid
@@ -104,6 +104,7 @@ def predict(
     opened = open_model(run)
     scans = find_inputs(inputs, out, progress)
     refuse_useless_series(scans, series)
+    _refuse_if_none_fits(opened, scans)
     chosen = (options or opened.settings.inference).model_copy(update=dict(changes or {}))
     predictor = Predictor(opened, options=chosen)  # a fault in it shows before anything is written
     manifest = Manifest.claim(out, opened, chosen, series, overwrite=overwrite)
@@ -131,6 +132,13 @@ def _tell(failed: dict[str, str], total: int, out: Path) -> str:
         f"{len(failed)} of {total} scan(s) could not be predicted ({', '.join(sorted(failed))}); "
         f"the other {total - len(failed)} are in {out}. First fault: {next(iter(failed.values()))}"
     )
+
+
+def _refuse_if_none_fits(run: Run, scans: Sequence[FoundScan]) -> None:
+    """If no scan has the run's channels, it is the wrong run or folder: say so, write nothing."""
+    if all(len(scan.paths) != len(run.data.channel_names) for scan in scans):
+        named = ", ".join(map(str, scans[0].paths))
+        refuse_channels(run, len(scans[0].paths), named)
 
 
 def _describe(run: Run, wanted: Wanted) -> None:

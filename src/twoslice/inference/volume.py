@@ -99,13 +99,7 @@ class Predictor:
 
     def prepare(self, volume: Volume, *, name: str = "the scan") -> Tensor:
         """The volume as the networks take it, (1, C, I, J, K) on the device."""
-        expected = len(self.run.data.channel_names)
-        if volume.channels != expected:
-            raise ScanError(
-                f"{name}: {volume.channels} channel(s), but the run was trained on {expected} "
-                f"({', '.join(self.run.data.channel_names)}). Give each scan these channels, in "
-                f"this order, {_channel_files(expected)}."
-            )
+        refuse_channels(self.run, volume.channels, name)
         shape = shape_at(volume.shape, volume.spacing, self.plan.spacing)
         prepared = resample_image(self.run.normalise(volume.data), shape)
         image = torch.from_numpy(np.ascontiguousarray(prepared))[None].to(self.device)
@@ -168,6 +162,17 @@ def predict_volume(run: Run, volume: Volume) -> tuple[NDArray[np.uint8], NDArray
     """Labels (I, J, K) and probabilities (C, I, J, K) of one volume, on its RAS grid."""
     prediction = Predictor(run)(volume)
     return prediction.labels, prediction.probabilities
+
+
+def refuse_channels(run: Run, channels: int, name: str) -> None:
+    """A scan must have the channels that the run was trained on."""
+    expected = len(run.data.channel_names)
+    if channels != expected:
+        raise ScanError(
+            f"{name}: {channels} channel(s), but the run was trained on {expected} "
+            f"({', '.join(run.data.channel_names)}). Give each scan these channels, in this "
+            f"order, {_channel_files(expected)}."
+        )
 
 
 def keep_largest(labels: NDArray[np.uint8], *, classes: int) -> NDArray[np.uint8]:

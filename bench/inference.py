@@ -1,0 +1,174 @@
+"""Prediction: the default against the paper's window on left atria; time and memory against size.
+
+python bench/inference.py [--work DIR] [--run RUN] [--scans 5]
+python bench/inference.py --sizes [--work DIR] [--run RUN]
+
+The first compares, on the last scans of LA_h5, one pass over the whole scan with the paper's
+windows of 112×112×80 at a stride of 18, 18, 4, both from a trained V-Net with 16 filters and both
+timed in this run, a scan after the other. Seconds are the process's own CPU time, so that other
+work on the machine does not count; the clock's ratio is printed too. DIR keeps the trained run: it
+is made from LA_h5 where it is missing (one network, the labels propagated from two slices in ten
+scans, which are none of the last ten; about 15 minutes). The second makes scans of noise from 64³
+to 512×512×600 as NIfTI files and predicts each in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from twoslice import Dataset, import_scans, load_settings, propagate, simulate, train
+from twoslice.evaluation.metrics import compare
+from twoslice.inference.predict import predict
+from twoslice.inference.published import open_model
+from twoslice.inference.volume import Predictor
+from twoslice.inference.windows import Window
+from twoslice.io.grid import Grid
+from twoslice.io.scans import read_label_map, read_scan, write_image
+from twoslice.planes import Plane
+from twoslice.progress import Lines
+
+PAPER = Window((112, 112, 80), (18, 18, 4), "constant")
+RATIO, POINTS, LIMIT_GB = 15.0, 0.2, 6.0
+SIZES = (
+    *((64, 64, 64), (128, 128, 64), (192, 144, 88), (256, 256, 128)),
+    *((512, 512, 100), (512, 512, 300), (512, 512, 600)),
+)
+SETTINGS = (
+    *("training.recipe=paper", "training.patch=[80, 80, 48]", "training.iterations=240"),
+    *("training.learning_rate=0.03", "training.unlabeled_per_batch=0", "network.filters=16"),
+)
+
+
+class Timed(NamedTuple):
+    """What one way of predicting took and scored."""
+
+    cpu: float
+    clock: float
+    dice: float
+
+
+def trained(work: Path, data: Path) -> Path:
+    """The run in `work`, trained first if need be; a stopped training goes on."""
+    la, slices, run = work / "la", work / "la5", work / "run"
+    lines = Lines(every=60)
+    if not la.is_dir():
+        import_scans([data / "LA_h5"], la, progress=lines)
+    if not slices.is_dir():
+        planes = [Plane.AXIAL, Plane.CORONAL]
+        simulate(Dataset.open(la), slices, labeled=10, planes=planes, progress=lines)
+    dataset = Dataset.open(slices)
+    if not (slices / "propagated").is_dir():
+        propagate(dataset, progress=lines)
+    if not run.is_dir():
+        settings = load_settings(method="supervised", assignments=SETTINGS)
+        train(dataset, run, settings, progress=lines)
+    else:
+        train(dataset, run, None, resume=True, progress=lines)
+    return run
+
+
+def predicted(predictor: Predictor, path: Path) -> Timed:
+    """One scan, from the file to labels on its grid, and their Dice against the file's label."""
+    volume, label = read_scan(path), read_label_map(path)
+    cpu, clock = time.process_time(), time.perf_counter()
+    labels = np.empty(volume.shape, np.uint8)
+    for piece in predictor.pieces(volume):
+        labels[piece.where] = piece.probabilities.argmax(axis=0)
+    taken = time.process_time() - cpu, time.perf_counter() - clock
+    scores = compare(labels == 1, label.data == 1, spacing=volume.spacing)
+    return Timed(*taken, 100 * scores.dice)
+
+
+def against_the_paper(run: Path, data: Path, scans: int) -> None:
+    """Default and paper's window, scan by scan; fails if a promise is broken."""
+    opened = open_model(run)
+    ways = {"default": Predictor(opened), "paper": Predictor(opened, window=PAPER)}
+    found: dict[str, list[Timed]] = {name: [] for name in ways}
+    columns = ("scan", "default, s", "paper, s", "ratio", "default, Dice", "paper, Dice")
+    print(f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}")
+    for path in sorted((data / "LA_h5").glob("*/mri_norm2.h5"))[-scans:]:
+        for name, predictor in ways.items():
+            found[name].append(predicted(predictor, path))
+        _row(path.parent.name, found["default"][-1], found["paper"][-1])
+    fast, slow = (Timed(*np.mean(found[name], axis=0)) for name in ways)
+    _row("mean", fast, slow)
+    print(f"ratio by the clock: {slow.clock / fast.clock:.1f}")
+    if slow.cpu / fast.cpu < RATIO or abs(slow.dice - fast.dice) > POINTS:
+        sys.exit(f"wanted a ratio of {RATIO:g} or more, and Dice within {POINTS:g} points")
+
+
+def _row(name: str, fast: Timed, slow: Timed) -> None:
+    ratio = slow.cpu / fast.cpu
+    times = f"{fast.cpu:.1f} | {slow.cpu:.1f} | {ratio:.1f}"
+    print(f"| {name} | {times} | {fast.dice:.2f} | {slow.dice:.2f} |", flush=True)
+
+
+def one_size(run: Path, scan: Path, out: Path) -> dict[str, float]:
+    """Predict one file in this process, and say what it took."""
+    cpu, clock = time.process_time(), time.perf_counter()
+    predict(run, [scan], out, overwrite=True)
+    return {
+        "cpu": time.process_time() - cpu,
+        "clock": time.perf_counter() - clock,
+        "gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+    }
+
+
+def sizes(run: Path, work: Path, wanted: list[str]) -> None:
+    """A table: scan size, time, peak memory of the whole process; fails above the limit."""
+    print("| scan | CPU s | clock s | peak GB |\n| --- | --- | --- | --- |")
+    for shape in SIZES:
+        name = "x".join(map(str, shape))
+        if wanted and name not in wanted:
+            continue
+        scan, out = work / "sizes" / f"{name}.nii.gz", work / "sizes" / f"out-{name}"
+        if not scan.is_file():
+            noise = np.random.default_rng(0).normal(0, 300, shape[:2])
+            block = np.rint(noise)[..., None] + 10 * np.arange(shape[2])
+            write_image(scan, block.astype(np.int16), Grid(shape, np.diag([-0.7, -0.7, 1.0, 1.0])))
+        command = [sys.executable, __file__, "--run", str(run), "--one", str(scan), str(out)]
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        took: dict[str, float] = json.loads(said.splitlines()[-1])
+        print(
+            f"| {name} | {took['cpu']:.0f} | {took['clock']:.0f} | {took['gb']:.2f} |", flush=True
+        )
+        if took["gb"] > LIMIT_GB:
+            sys.exit(f"peak memory {took['gb']:.2f} GB is over {LIMIT_GB:g} GB")
+
+
+def main() -> None:
+    """Choose what to measure."""
+    here = Path(__file__).resolve().parents[1]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--work", type=Path, default=here / ".bench" / "inference")
+    parser.add_argument("--run", type=Path)
+    parser.add_argument("--scans", type=int, default=5)
+    parser.add_argument("--sizes", action="store_true")
+    parser.add_argument("--only", nargs="*", default=[], help="of the sizes: 64x64x64 …")
+    parser.add_argument("--one", type=Path, nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(one_size(options.run, *options.one)))
+        return
+    data = Path(os.environ.get("TWOSLICE_DATA", here.parent / "shared" / "data"))
+    if not (data / "LA_h5").is_dir():
+        sys.exit(f"no scans in {data / 'LA_h5'}: set TWOSLICE_DATA")
+    run = options.run or trained(options.work, data)
+    if options.sizes:
+        sizes(run, options.work, options.only)
+    else:
+        against_the_paper(run, data, options.scans)
+
+
+if __name__ == "__main__":
+    main()
