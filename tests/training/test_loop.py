@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,7 +28,7 @@ from twoslice.io.dataset import Dataset
 from twoslice.methods.base import Losses
 from twoslice.progress import Silent
 from twoslice.settings import load_settings
-from twoslice.training import sources
+from twoslice.training import loop, sources
 from twoslice.training.checkpoints import list_checkpoints, load_checkpoint
 from twoslice.training.journal import read_metrics
 from twoslice.training.loop import Trainer, train
@@ -210,12 +212,16 @@ def test_one_drawn_plane_is_refused_by_a_method_of_two_networks(
     train(dataset, tmp_path / "one", tiny.settings("supervised", iterations=1))
 
 
-def test_training_by_the_clock_ends_by_the_clock(dataset: Dataset, tmp_path: Path) -> None:
+def test_training_by_the_clock_ends_by_the_clock(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count(step=0.25)  # a step is one tick, and 0.02 minutes are 1.2 s
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
     run = train(dataset, tmp_path / "run", tiny.settings(minutes=0.02))
-    assert run.step >= 1
     meta = load_checkpoint(run.latest).meta
+    assert run.step == 5
     assert meta["progress"] == 1.0
-    assert 1.2 <= meta["seconds"] < 12
+    assert meta["seconds"] == 1.25
 
 
 def test_the_curves_of_a_killed_and_resumed_run_are_those_of_one_never_stopped(
