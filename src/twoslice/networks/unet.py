@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from twoslice.networks.convolutions import Convolution, Scores, StepUp
 from twoslice.networks.norms import InstanceNorm
 from twoslice.networks.padding import Triple, crop_to, pad_to_multiple
 
@@ -16,7 +17,7 @@ def _convolution(inputs: int, outputs: int, kernel: Triple, stride: Triple) -> l
     i, j, k = kernel
     padding = (i // 2, j // 2, k // 2)
     return [
-        nn.Conv3d(inputs, outputs, kernel, stride=stride, padding=padding, bias=False),
+        Convolution(inputs, outputs, kernel, stride=stride, padding=padding, bias=False),
         InstanceNorm(outputs),
         nn.LeakyReLU(0.01, inplace=True),
     ]
@@ -66,10 +67,10 @@ class UNet(nn.Module):
         self.up, self.merge = nn.ModuleList(), nn.ModuleList()
         for level in reversed(range(len(strides))):
             wide, narrow, stride = widths[level + 1], widths[level], strides[level]
-            self.up.append(nn.ConvTranspose3d(wide, narrow, stride, stride=stride))
+            self.up.append(StepUp(wide, narrow, stride, stride=stride))
             last = dropout if level == 0 else 0.0
             self.merge.append(_level(2 * narrow, narrow, sizes[level], dropout=last))
-        self.out = nn.Conv3d(widths[0], classes, 1)
+        self.out = Scores(widths[0], classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Class scores, on the voxels of `x`."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from twoslice.networks.convolutions import Convolution, Scores, StepUp
 from twoslice.networks.norms import Normalisation, normalise
 from twoslice.networks.padding import Triple, crop_to, pad_to_multiple
 
@@ -20,7 +21,7 @@ class _Block(nn.Module):
         super().__init__()
         layers: list[nn.Module] = []
         for index in range(depth):
-            convolution = nn.Conv3d(inputs if index == 0 else outputs, outputs, 3, padding=1)
+            convolution = Convolution(inputs if index == 0 else outputs, outputs, 3, padding=1)
             layers += [convolution, *normalise(norm, outputs), nn.ReLU(inplace=True)]
         self.conv = nn.Sequential(*layers)
 
@@ -34,7 +35,7 @@ class _Step(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, norm: Normalisation, *, up: bool) -> None:
         super().__init__()
-        kind = nn.ConvTranspose3d if up else nn.Conv3d
+        kind = StepUp if up else Convolution
         step = kind(inputs, outputs, 2, stride=2)
         self.conv = nn.Sequential(step, *normalise(norm, outputs), nn.ReLU(inplace=True))
 
@@ -83,7 +84,7 @@ class VNet(nn.Module):
         self.block_eight = _Block(2, 2 * f, 2 * f, norm)
         self.block_eight_up = _Step(2 * f, f, norm, up=True)
         self.block_nine = _Block(1, f, f, norm)
-        self.out_conv = nn.Conv3d(f, classes, 1)
+        self.out_conv = Scores(f, classes)
         self.dropout = nn.Dropout3d(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -97,5 +98,12 @@ class VNet(nn.Module):
         six = self.block_six(self.block_five_up(five) + four)
         seven = self.block_seven(self.block_six_up(six) + three)
         eight = self.block_eight(self.block_seven_up(seven) + two)
-        nine = self.dropout(self.block_nine(self.block_eight_up(eight) + one))
-        return crop_to(self.out_conv(nine), shape)
+        nine = self.block_nine(self.block_eight_up(eight) + one)
+        return crop_to(self.out_conv(nine, self._dropped_maps(nine)), shape)
+
+    def _dropped_maps(self, x: Tensor) -> Tensor | None:
+        """What the dropout before the last convolution multiplies each feature map by."""
+        if not self.training or not self.dropout.p:
+            return None
+        ones: Tensor = self.dropout(x.new_ones(*x.shape[:2], 1, 1, 1))
+        return ones
