@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from annotation.strategies import IGNORE
 from hypothesis import given
 from hypothesis import strategies as st
 
+from annotation.strategies import IGNORE
 from twoslice.annotation.reading import annotation_from_labels
 from twoslice.annotation.types import SparseAnnotation
 from twoslice.annotator.drawing import Drawing

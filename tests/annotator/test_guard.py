@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
-from annotator.made import CLIENT, Served, paint, served, write_dataset
 
+from annotator.made import CLIENT, Served, paint, served, write_dataset
 from twoslice.annotator.guard import MOST_BYTES, Doors, own_names
 
 
@@ -36,7 +35,9 @@ def lines(server: Served) -> list[str]:
 
 
 def bare(server: Served, **headers: str) -> httpx.Client:
-    return httpx.Client(base_url=server.base, headers=headers, timeout=30, trust_env=False, verify=False)
+    return httpx.Client(
+        base_url=server.base, headers=headers, timeout=30, trust_env=False, verify=False
+    )
 
 
 def refused(server: Served, answer: httpx.Response, status: int, word: str, before: int) -> None:
@@ -97,7 +98,14 @@ def test_the_printed_link_opens_the_page_and_leaves_the_address(server: Served) 
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "127.0.0.1.evil:{port}", ""],
+    [
+        "evil.example",
+        "evil.example:{port}",
+        "127.0.0.1",
+        "127.0.0.1:1",
+        "127.0.0.1.evil:{port}",
+        "",
+    ],
 )
 def test_a_foreign_host_is_refused_even_with_the_token(server: Served, host: str) -> None:
     before = len(lines(server))

@@ -13,7 +13,9 @@ from twoslice.annotator.runs import encode, from_screen, letters, paint, to_scre
 from twoslice.errors import AnnotationError
 from twoslice.planes import Plane
 
-masks = arrays(np.uint8, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.integers(0, 3))
+masks = arrays(
+    np.uint8, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.integers(0, 3)
+)
 
 
 @pytest.mark.parametrize("plane", Plane)
@@ -28,7 +30,9 @@ def test_the_letters_say_where_the_patients_sides_are_by_nibabels_axes(plane: Pl
             continue
         rows = to_screen(plane.take(np.indices(shape)[axis], 2))
         across, down = np.sign(rows[0, -1] - rows[0, 0]), np.sign(rows[-1, 0] - rows[0, 0])
-        side = {1: "right", -1: "left"}[int(across)] if across else {1: "bottom", -1: "top"}[int(down)]
+        side = (
+            {1: "right", -1: "left"}[int(across)] if across else {1: "bottom", -1: "top"}[int(down)]
+        )
         other = {"right": "left", "left": "right", "top": "bottom", "bottom": "top"}[side]
         assert letters(plane)[side] == letter
         assert letters(plane)[other] == opposite[letter]

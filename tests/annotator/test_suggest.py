@@ -7,8 +7,8 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
-from annotator.made import CLIENT, LPS, SHAPE, write_dataset
 
+from annotator.made import CLIENT, LPS, SHAPE, write_dataset
 from twoslice.annotator import edits as e
 from twoslice.annotator.desk import Desk, Plan
 from twoslice.annotator.suggest import body_extent

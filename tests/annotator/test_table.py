@@ -9,9 +9,9 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
+
 from annotation.strategies import ball
 from annotator.made import CLIENT, GRIDS, IGNORE, SHAPE, write_dataset
-
 from twoslice.annotation.check import check_dataset
 from twoslice.annotation.reading import read_annotation
 from twoslice.annotator import edits as e

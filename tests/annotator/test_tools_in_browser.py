@@ -11,10 +11,11 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
-from annotator.made import GRIDS, served, write_dataset
-from annotator.screen import Sheet, chromium, disc, inside, label_file, ready, same, saved, visit
 from playwright.sync_api import Browser, Page
 from scipy import ndimage
+
+from annotator.made import GRIDS, served, write_dataset
+from annotator.screen import Sheet, chromium, disc, inside, label_file, ready, same, saved, visit
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -31,7 +32,9 @@ def browser() -> Iterator[Browser]:
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A made-up scan on each kind of grid, and two real scans where there are any."""
     if request.param in GRIDS:
-        return write_dataset(tmp_path / "data", cases=1, shape=(44, 40, 36), affine=GRIDS[request.param])
+        return write_dataset(
+            tmp_path / "data", cases=1, shape=(44, 40, 36), affine=GRIDS[request.param]
+        )
     real = request.getfixturevalue("real_data") / request.param
     data = write_dataset(tmp_path / "data", cases=1)
     scan = sorted((real / "imagesTr").glob("*_0000.nii.gz"))[0]
