@@ -170,7 +170,7 @@ WAYS_OUT = [
 @pytest.mark.parametrize("path", WAYS_OUT)
 def test_no_path_leads_outside(server: Served, path: str) -> None:
     before = len(lines(server))
-    head = "GET %s HTTP/1.1\nHost: 127.0.0.1:{port}\nAuthorization: Bearer {token}\n" % path
+    head = f"GET {path} HTTP/1.1\nHost: 127.0.0.1:{{port}}\nAuthorization: Bearer {{token}}\n"
     answer = raw(server, head + "Connection: close\n\n")
     assert answer.split(b" ", 2)[1] in (b"404", b"400", b"405")
     assert b"not yours" not in answer

@@ -100,7 +100,9 @@ function set(id, able) {
 /** @param {State} state */
 function showLabels(state) {
   const host = byId("labels");
-  const labels = (state.overview?.labels ?? []).filter(({ value }) => value > 0);
+  const named = state.overview?.labels ?? [];
+  // Background comes last: with it, every tool takes away.
+  const labels = [...named.filter(({ value }) => value > 0), ...named.filter(({ value }) => !value)];
   if (host.childElementCount !== labels.length) {
     host.replaceChildren(
       ...labels.map(({ value, name }) => {

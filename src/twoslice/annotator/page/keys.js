@@ -77,7 +77,7 @@ export function listenToKeys(state, frames, strokes, actions) {
     if (TOOLS[key]) {
       state.tool = TOOLS[key];
       state.tell("tool");
-    } else if (/^[1-9]$/.test(key)) chooseLabel(Number(key));
+    } else if (/^[0-9]$/.test(key)) chooseLabel(Number(key));
     else if (key === "[" || key === "]") resize(key === "]" ? 1 : -1);
     else if (key === "?") toggleHelp();
     else if (key === "/") byId("search").focus();

@@ -18,7 +18,7 @@ export const SHORTCUTS = [
   { group: "Tools", keys: ["M"], does: "Pan (or drag with the middle button, or two fingers)" },
   { group: "Tools", keys: ["W"], does: "Window: sideways contrast, up and down brightness (or drag with the right button)" },
   { group: "Tools", keys: ["[", "]"], does: "Smaller, larger brush" },
-  { group: "Tools", keys: ["1", "…", "9"], does: "Choose a label" },
+  { group: "Tools", keys: ["1", "…", "9", "0"], does: "Choose a label; 0 is background, with which every tool takes away" },
   { group: "Drawing", keys: ["Ctrl+Z"], does: "Undo, without end" },
   { group: "Drawing", keys: ["Ctrl+Y", "Ctrl+Shift+Z"], does: "Redo" },
   { group: "Drawing", keys: ["C"], does: "Copy from the neighbouring slice" },

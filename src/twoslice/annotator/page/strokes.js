@@ -19,7 +19,7 @@ export class Strokes {
     this.state = state;
     this.saver = saver;
     this.tell = tell;
-    /** @type {{panel: Panel, slot: Slot, before: Uint8Array, drawn: boolean, value: number, last: Point} | null} */
+    /** @type {{panel: Panel, slot: Slot, before: Uint8Array, drawn: boolean, value: number, limited: boolean, last: Point} | null} */
     this.stroke = null;
   }
 
@@ -50,7 +50,8 @@ export class Strokes {
     const { slot } = panel;
     const value = erase ? 0 : this.state.paint;
     const { drawn } = slot;
-    this.stroke = { panel, slot, before: slot.raster.slice(), drawn, value, last: at };
+    const limited = this.state.tool === "threshold" && !erase;
+    this.stroke = { panel, slot, before: slot.raster.slice(), drawn, value, limited, last: at };
     this.state.drawing?.begin(slot);
     if (this.state.tool === "lasso" && !erase) panel.ghost.corners = [at];
     else this.move(at);
@@ -61,14 +62,14 @@ export class Strokes {
   move(at) {
     const { stroke } = this;
     if (!stroke) return;
-    const { panel, slot, value, last } = stroke;
+    const { panel, slot, value, limited, last } = stroke;
     stroke.last = at;
     if (panel.ghost.corners && this.state.tool === "lasso") {
       panel.ghost.corners.push(at);
       panel.draw();
       return;
     }
-    const allowed = this.state.tool === "threshold" && value ? this.within(panel) : undefined;
+    const allowed = limited ? this.within(panel) : undefined;
     const radius = this.state.radius(slot.plane);
     if (brush(slot.raster, slot.shape, last, at, radius, value, allowed)) {
       this.state.drawing?.spread(slot);
