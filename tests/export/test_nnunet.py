@@ -90,3 +90,11 @@ def test_predictions_without_uncertainty_or_scan_are_refused(
     with pytest.raises(InputError, match=r"no scan of other.*--scans"):
         export(dataset.root, tmp_path / "out", to="nnunet", options=LabelOptions(folder))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_fully_drawn_volume_stays_whole(dataset: Dataset, tmp_path: Path) -> None:
+    _, dense = tiny.scan(0)
+    write_labels(dataset.root / "labelsTr" / "tiny_0.nii.gz", dense, dataset.read_grid("tiny_0"))
+    options = LabelOptions(predictions=predictions(dataset, tmp_path / "p"))
+    export(dataset.root, tmp_path / "out", to="nnunet", options=options)
+    np.testing.assert_array_equal(Dataset.open(tmp_path / "out").read_labels("tiny_0").data, dense)

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from twoslice.annotation.reading import read_annotation
+from twoslice.annotation.reading import DenseLabelError, read_annotation
 from twoslice.errors import DatasetError, InputError
 from twoslice.evaluation.evaluate import label_files
 from twoslice.io import atomic
@@ -141,11 +141,19 @@ def predicted(
     labels = found.data.astype(np.uint8)
     trust = np.ones(labels.shape, np.float32) if trusting else _certainty(path, case)
     if case in dataset.labeled:
-        annotation = read_annotation(dataset, case)
-        drawn = annotation.drawn()
-        labels[drawn] = annotation.label_map(elsewhere=0)[drawn]
-        trust[drawn] = 1
+        drawn, truth = _drawn(dataset, case)
+        labels[drawn], trust[drawn] = truth[drawn], 1
     return labels, trust
+
+
+def _drawn(dataset: Dataset, case: str) -> tuple[NDArray[np.bool_], NDArray[np.integer]]:
+    """Which voxels of a case somebody drew, and as what: a few slices, or the whole volume."""
+    try:
+        annotation = read_annotation(dataset, case)
+    except DenseLabelError:
+        whole = dataset.read_labels(case).data
+        return np.asarray(whole != dataset.ignore), whole
+    return annotation.drawn(), annotation.label_map(elsewhere=0)
 
 
 def _certainty(path: Path, case: str) -> Trust:
