@@ -87,7 +87,8 @@ def choose_window(
     deepest = int(_MOST_HELD // (8 * maps * _voxels(shape) // shape[axis]))
     limits = [*whole]
     limits[axis] = min(whole[axis], max(patch[axis], deepest))
-    size = _grown(patch, _triple(limits), most)
+    grown = _grown(patch, _triple(limits), most)
+    size = _triple(_snug(*sides) for sides in zip(grown, whole, patch, half, strict=True))
     # Half a patch of overlap, whatever the window: each voxel is then a quarter of a patch or
     # more away from the border of some window that holds it.
     stride = _triple(side - back for side, back in zip(size, half, strict=True))
@@ -201,6 +202,17 @@ def _grown(patch: Triple, whole: Triple, most: int) -> Triple:
         if size[axis] == whole[axis]:
             growing.remove(axis)
     return size[0], size[1], size[2]
+
+
+def _snug(side: int, whole: int, patch: int, overlap: int) -> int:
+    """The shortest side that covers an axis in as many windows; the network halves it four times,
+    so a multiple of 16.
+    """
+    if side >= whole:
+        return side
+    count = -(-(whole - side) // (side - overlap)) + 1
+    shortest = -(-(whole + (count - 1) * overlap) // count)
+    return min(side, max(patch, -(-shortest // _STEP) * _STEP))
 
 
 def _voxels(sides: Sequence[int]) -> int:
