@@ -2,8 +2,8 @@
 
 The verbs of the command line are functions here, loaded when they are first asked for, so that
 `import twoslice` stays light: `run_demo`, `import_scans`, `simulate`, `check`, `propagate`,
-`train`, `predict`, `evaluate`, `write_report`; and with them `Dataset`, `Settings`,
-`load_settings`.
+`train`, `predict`, `evaluate`, `write_report`, `export_run`; and with them `Dataset`,
+`Settings`, `load_settings`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _HOMES = {
     "predict": ("twoslice.inference.predict", "predict"),
     "evaluate": ("twoslice.evaluation.evaluate", "evaluate"),
     "write_report": ("twoslice.report.page", "write_report"),
+    "export_run": ("twoslice.export.formats", "export"),
 }
 
 
