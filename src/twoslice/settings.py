@@ -93,6 +93,9 @@ class DescoSettings(_Frozen):
     passes: int = Field(
         1, ge=1, description="T stochastic passes of the uncertainty mask; 1: the softmax alone"
     )
+    shared_pass: bool = Field(
+        True, description="a network teaches by the pass it learns in; false: by one of its own"
+    )
 
 
 class SemiSettings(_Frozen):

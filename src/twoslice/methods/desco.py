@@ -33,7 +33,8 @@ class Desco(Method):
     def losses(self, batch: Batch, progress: float) -> Losses:
         """Eq. 7 for both networks: (1 − λ) supervised + λ cross supervision."""
         trust, decay = self.cross_weight(progress), self.slice_decay(progress)
-        scores = [network(batch.images).split(batch.sizes) for network in self.networks]
+        images = batch.images
+        scores = [network(images).split(batch.sizes) for network in self.networks]
         losses = Losses()
         shares, dices = [], []
         for index, (labeled, unlabeled) in enumerate(scores):
@@ -58,10 +59,14 @@ class Desco(Method):
     ) -> tuple[Tensor, Tensor]:
         """The teacher's hard labels on `image`, and the voxels where it is certain enough.
 
-        `scores` are those the teacher gave for the same patches as a learner: no further pass.
+        `scores` are those the teacher gave for the same patches as a learner; unless passes are
+        shared, it looks at them once more, by themselves, as the paper's training does.
         """
-        pseudo = scores.max(dim=1).indices  # faster than argmax on a CPU
         options = self.settings.desco
+        if not options.shared_pass:
+            with torch.no_grad():
+                scores = self.networks[teacher](image)
+        pseudo = scores.max(dim=1).indices  # faster than argmax on a CPU
         if not options.uncertainty_mask:
             return pseudo, torch.ones_like(pseudo, dtype=torch.bool)
         if options.passes > 1:
