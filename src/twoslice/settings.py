@@ -75,7 +75,9 @@ class TrainingSettings(_Frozen):
     learning_rate: float | None = Field(None, gt=0)
     foreground_share: Fraction = Field(0.6, description="labelled patches centred on drawn target")
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    precision: Literal["32-true", "16-mixed", "bf16-mixed"] = "32-true"
+    precision: Literal["auto", "32-true", "16-mixed", "bf16-mixed"] = Field(
+        "auto", description="auto: mixed in the modern recipe on CUDA devices that have it"
+    )
     devices: int = Field(1, ge=1, description="processes, a device each; each has its own batch")
     pictures: bool = Field(True, description="what the networks see, drawn at each checkpoint")
     mlflow: str | None = Field(None, description="an MLflow server, or a folder, to log to as well")

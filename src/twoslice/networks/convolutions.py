@@ -51,7 +51,10 @@ class StepUp(nn.ConvTranspose3d):
 
 
 class Scores(nn.Conv3d):
-    """A 1×1×1 convolution from feature maps to class scores."""
+    """A 1×1×1 convolution from feature maps to class scores, which are in the precision of the
+    weights even where mixed precision has the feature maps in 16 bits: the losses are sums over
+    a million voxels.
+    """
 
     def __init__(self, inputs: int, classes: int) -> None:
         super().__init__(inputs, classes, 1)
@@ -59,7 +62,7 @@ class Scores(nn.Conv3d):
     def forward(self, x: Tensor, scale: Tensor | None = None) -> Tensor:
         """Scores of `x`; `scale` (B, C, 1, 1, 1) is what dropout would multiply `x` by."""
         if not _worth_it(x):
-            return super().forward(x if scale is None else x * scale)
+            return super().forward(x if scale is None else x * scale).to(self.weight.dtype)
         weight, rows = self.weight.flatten(1), x.movedim(1, -1)
         if scale is None:
             return F.linear(rows, weight, self.bias).movedim(-1, 1)
