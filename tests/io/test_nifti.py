@@ -18,7 +18,15 @@ from scipy.spatial.transform import Rotation
 from scan_files import LPS_TO_RAS, Affine, affine_of, affines, blocks, shapes
 from twoslice.errors import ScanError
 from twoslice.io.grid import Grid
-from twoslice.io.scans import read_grid, read_label_map, read_scan, write_image, write_labels
+from twoslice.io.scans import (
+    read_grid,
+    read_label_map,
+    read_scan,
+    write_image,
+    write_labels,
+    write_slices,
+)
+from twoslice.planes import Plane
 
 SHAPE = (4, 5, 6)
 AFFINE = np.diag([-1.0, -1.5, 2.5, 1.0])
@@ -252,3 +260,27 @@ def test_a_gzip_within_the_ending_nii_is_refused_by_name(tmp_path: Path) -> None
     (tmp_path / "scan.nii").write_bytes(packed)
     with pytest.raises(ScanError, match=r"scan\.nii: is not a NIfTI file"):
         read_scan(tmp_path / "scan.nii")
+
+
+@settings(max_examples=40)
+@given(affines(), shapes())
+def test_slices_alone_are_written_as_the_whole_map_would_be(
+    affine: Affine, shape: tuple[int, int, int]
+) -> None:
+    """The same bytes once unpacked, in one gzip stream that SimpleITK reads too."""
+    grid = Grid(shape, affine)
+    whole = np.full(grid.ras.shape, 3, np.uint8)
+    slices = []
+    for plane in (Plane.AXIAL, Plane.CORONAL):
+        mask = blocks(shape, top=3).astype(np.uint8)
+        index = whole.shape[plane.axis] // 2
+        mask = plane.take(np.resize(mask, whole.shape), index)
+        whole[plane.slice(index)] = mask
+        slices.append((plane.slice(index), mask))
+    with tempfile.TemporaryDirectory() as folder:
+        one, other = Path(folder) / "whole.nii.gz", Path(folder) / "slices.nii.gz"
+        write_labels(one, whole, grid)
+        write_slices(other, slices, 3, grid)
+        assert gzip.decompress(other.read_bytes()) == gzip.decompress(one.read_bytes())
+        read = sitk.GetArrayFromImage(sitk.ReadImage(str(other)))
+        assert np.array_equal(read.T, grid.from_ras(whole))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import logging
 import mimetypes
@@ -22,6 +21,7 @@ from twoslice.annotator import edits as e
 from twoslice.annotator.desk import Desk
 from twoslice.annotator.errors import RequestError, UnknownError
 from twoslice.annotator.guard import App, Doors, Guard, plain, query_token
+from twoslice.annotator.pictures import packed
 from twoslice.annotator.runs import to_screen
 from twoslice.errors import TwosliceError
 from twoslice.planes import Plane
@@ -176,7 +176,7 @@ class _Routes:
             _plane(request),
             parts["index"],
         )
-        content = gzip.compress(np.ascontiguousarray(to_screen(mask)).tobytes(), 1, mtime=0)
+        content = packed(np.ascontiguousarray(to_screen(mask)).tobytes())
         return _packed(content, cache="private, max-age=3600")
 
 

@@ -10,7 +10,8 @@ from twoslice.annotator.notes import keep_before
 from twoslice.errors import AnnotationError, OutputError
 from twoslice.io.dataset import Dataset
 from twoslice.io.description import add_ignore, refresh_description
-from twoslice.io.scans import is_writable, write_labels
+from twoslice.io.grid import Grid
+from twoslice.io.scans import is_writable, write_slices
 
 _describing = threading.Lock()
 """dataset.json is one file for all cases: who counts the labelled ones does it alone."""
@@ -26,12 +27,20 @@ class LabelFile:
         found = dataset.case(case)
         self.path = found.label or dataset.root / "labelsTr" / f"{case}{dataset.file_ending}"
         self.parts = tuple(found.parts.values())
+        self._grid: Grid | None = None
         self._seen = self._stamps()
         self._before: list[Path] = [path for path in (self.path, *self.parts) if path.exists()]
 
     def changed(self) -> bool:
         """True if another program wrote the file since it was read or written here."""
         return self._stamps() != self._seen
+
+    @property
+    def grid(self) -> Grid:
+        """The scan's own grid."""
+        if self._grid is None:
+            self._grid = self.dataset.read_grid(self.case)
+        return self._grid
 
     def write(self, annotation: SparseAnnotation) -> None:
         """Save the drawn slices; with none drawn there is no file: the case is unlabelled."""
@@ -43,9 +52,8 @@ class LabelFile:
         new = not self.path.exists()
         self._keep_what_was_there()
         if annotation.slices:
-            ignore = self._ignore()
-            labels = annotation.label_map(elsewhere=ignore)
-            write_labels(self.path, labels, self.dataset.read_grid(self.case))
+            slices = [(each.plane.slice(each.index), each.mask) for each in annotation.slices]
+            write_slices(self.path, slices, self._ignore(), self.grid)
         elif not new:
             self._remove(self.path)
         for part in self.parts:

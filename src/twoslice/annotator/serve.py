@@ -25,10 +25,13 @@ def listen(host: str, port: int | None) -> socket.socket:
     wished = [USUAL_PORT, 0] if port is None else [port]
     fault: OSError | None = None
     for number in wished:
-        bound = socket.socket(family, socket.SOCK_STREAM)
+        # With its protocol named, asyncio sends small answers at once; without, each one waits
+        # for the other side's delayed acknowledgement, 40 ms.
+        bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             bound.bind((host, number))
+            bound.listen(128)  # who follows the link at once waits, and is not refused
         except OSError as error:
             bound.close()
             fault = error

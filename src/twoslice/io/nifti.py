@@ -5,6 +5,9 @@ came. Writes are deterministic: the same voxels give the same bytes.
 from __future__ import annotations
 
 import gzip
+import struct
+import zlib
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +71,7 @@ def write(path: Path, data: NDArray[Any], grid: Grid, *, note: bytes | None = No
     `note` is XML that goes into the header as an extension of Caret's (code 30), the one place
     where the format's registry has room for the names of labels.
     """
-    header = nib.Nifti1Header()
-    header.set_data_shape(data.shape)
-    header.set_data_dtype(data.dtype)
-    if grid.forms is None:
-        _state(header, grid)
-    else:
-        _repeat(header, grid.forms)
+    header = _new_header(data, grid)
     if note is not None:
         header.extensions.append(nib.nifti1.Nifti1Extension(_CARET, note))
     image = nib.Nifti1Image(data, None, header)
@@ -85,6 +82,45 @@ def write(path: Path, data: NDArray[Any], grid: Grid, *, note: bytes | None = No
                 image.to_stream(stream)
         else:
             image.to_stream(file)
+
+
+def write_layered(path: Path, data: NDArray[Any], grid: Grid) -> None:
+    """`write` to a .nii.gz file for voxels of which most layers are alike, many times faster.
+
+    Layers along the last axis are compressed once for each content; deflate lets pieces that end
+    in a full flush be put together, so the file is one plain gzip stream all the same.
+    """
+    header = _new_header(data, grid)
+    header.set_data_offset(header.single_vox_offset)
+    begin = header.binaryblock.ljust(header.single_vox_offset, b"\0")
+    packed: dict[bytes, bytes] = {}
+    check, size = 0, 0
+    with path.open("wb") as file:
+        file.write(b"\x1f\x8b\x08" + bytes(6) + b"\xff")  # gzip, no name, no time
+        layers = (data[..., index].tobytes(order="F") for index in range(data.shape[-1]))
+        for piece in chain([begin], layers):
+            check, size = zlib.crc32(piece, check), size + len(piece)
+            if piece not in packed:
+                packed[piece] = _flushed(piece)
+            file.write(packed[piece])
+        file.write(zlib.compressobj(wbits=-zlib.MAX_WBITS).flush())
+        file.write(struct.pack("<II", check, size & 0xFFFFFFFF))
+
+
+def _flushed(piece: bytes) -> bytes:
+    deflate = zlib.compressobj(_COMPRESSION, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return deflate.compress(piece) + deflate.flush(zlib.Z_FULL_FLUSH)
+
+
+def _new_header(data: NDArray[Any], grid: Grid) -> Any:
+    header = nib.Nifti1Header()
+    header.set_data_shape(data.shape)
+    header.set_data_dtype(data.dtype)
+    if grid.forms is None:
+        _state(header, grid)
+    else:
+        _repeat(header, grid.forms)
+    return header
 
 
 def _bytes(path: Path, size: int = -1) -> bytes:

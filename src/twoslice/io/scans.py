@@ -10,7 +10,7 @@ This file is the door: it chooses the reader by what the path is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from twoslice.io.label_table import label_table
 from twoslice.io.volume import LabelMap, Volume
 
 ENDINGS = (*nifti.ENDINGS, *itk.ENDINGS, *h5.ENDINGS)
+Index = tuple[slice | int, slice | int, slice | int]
 _LARGEST_LABEL = int(np.iinfo(np.int16).max)
 
 
@@ -130,6 +131,23 @@ def write_labels(
     small = data.max(initial=0) <= np.iinfo(np.uint8).max
     note = label_table(names) if names is not None else None
     _write(path, grid.from_ras(data.astype(np.uint8, copy=False) if small else data), grid, note)
+
+
+def write_slices(
+    path: Path, slices: Iterable[tuple[Index, NDArray[Any]]], elsewhere: int, grid: Grid
+) -> None:
+    """Write a label map that is `elsewhere` but on a few RAS slices, each an index expression and
+    its labels. The same voxels as `write_labels` would write, without a copy of the whole scan.
+    """
+    labels = np.full(grid.shape, elsewhere, np.uint8, order="F")
+    seen_as_ras = grid.to_ras(labels)
+    for where, mask in slices:
+        seen_as_ras[where] = mask
+    if _ending(path.name) != ".nii.gz":
+        write_labels(path, seen_as_ras, grid)
+        return
+    with atomic.whole_file(path) as scratch:
+        nifti.write_layered(scratch, labels, grid)
 
 
 def write_image(path: Path, data: NDArray[Any], grid: Grid) -> None:

@@ -45,6 +45,7 @@ export class Panel {
     this.image = new OffscreenCanvas(1, 1);
     this.labels = new OffscreenCanvas(1, 1);
     this.imageKey = "";
+    this.imageIndex = -1;
     this.labelKey = "";
     /** @type {Map<number, Path2D>} */
     this.paths = new Map();
@@ -198,7 +199,8 @@ export class Panel {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     if (!this.state.preview) paintLines(this, context);
     paintGhost(this, context);
-    this.canvas.dataset.shown = `${this.plane} ${this.index} ${this.imageKey ? "ready" : "loading"}`;
+    const here = this.imageIndex === this.index ? "ready" : "loading";
+    this.canvas.dataset.shown = `${this.plane} ${this.index} ${here}`;
   }
 
   /** @returns {boolean} false while the slice is on its way */
@@ -212,6 +214,7 @@ export class Panel {
     if (key !== this.imageKey) {
       drawImage(this.image, this.shape, codes, this.state.greys(channel));
       this.imageKey = key;
+      this.imageIndex = this.index;
     }
     return true;
   }
