@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format bench peers clean pictures
+.PHONY: help demo test test-fast check format bench peers clean pictures browser
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,7 +17,7 @@ help: ## Show what can be made
 demo: $(VENV)/.core ## Phantom scans, two slices in three of them, to a report (under 4 minutes)
 	$(BIN)/twoslice demo --out demo
 
-test: $(VENV)/.all peers check ## Everything: checks, fast and slow tests, the peers' own tools
+test: $(VENV)/.all peers check browser ## Everything: checks, fast and slow tests, the peers' own tools
 	$(PYTEST)
 
 test-fast: $(VENV)/.all ## The fast tests alone
@@ -28,6 +28,10 @@ check: $(VENV)/.all ## Lint, formatting, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	bash tests/annotator/check_page.sh .peers/typescript
+
+browser: ## Chromium for the annotator's browser tests, where it may be installed
+	@bash tests/annotator/get_chromium.sh
 
 format: $(VENV)/.all ## Put the code into its format
 	$(BIN)/ruff check --fix .
