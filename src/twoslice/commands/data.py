@@ -122,7 +122,7 @@ def _after_check(dataset: Dataset) -> str:
     from twoslice.annotation.reading import DenseLabelError, read_annotation
 
     if not dataset.labeled:
-        return "draw two slices in a few of the scans (docs/guide.md tells how)"
+        return f"draw two slices in a few of the scans: twoslice annotate {dataset.root}"
     try:
         read_annotation(dataset, dataset.labeled[0])
     except DenseLabelError:

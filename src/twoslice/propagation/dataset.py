@@ -81,7 +81,7 @@ def propagate_dataset(
     if not dataset.labeled:
         raise DatasetError(
             f"{dataset.root}: no case has drawn slices in labelsTr. Draw two slices in a few scans "
-            f"first, in ITK-SNAP, 3D Slicer or napari (see docs/guide.md)."
+            f"first: twoslice annotate {dataset.root}"
         )
     folder = out or dataset.root / FOLDER
     done: list[CaseSummary] = []
