@@ -65,3 +65,4 @@ clean: ## Remove the environments and the demo
 pictures: demo $(VENV)/.all ## The pictures of README and method guide (needs Chromium)
 	bash docs/images/make.sh demo/report.html
 	$(BIN)/python docs/images/method.py
+	$(BIN)/python docs/images/annotator.py

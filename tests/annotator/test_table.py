@@ -250,13 +250,31 @@ def test_slices_in_files_of_their_own_become_one_file_and_are_kept(root: Path) -
     nib.save(nib.Nifti1Image(part, affine), path)
     desk = Desk(Dataset.open(root))
     desk._readying = True
-    (slot,) = opened(desk)
+    slot, _ = opened(desk)
     assert slot == ("axial", 9)
     do(desk, paint(slot, [0, 1, 2]))
     assert not path.exists()
     assert (root / "annotator" / "before" / path.name).exists()
     assert (label(root) == 1).sum() == 100
     assert (label(root) == 2).sum() == 1
+
+
+def test_beside_a_slice_drawn_elsewhere_the_missing_plane_is_asked_for(root: Path) -> None:
+    affine = nib.load(root / "imagesTr" / f"{CASE}_0000.nii.gz").affine
+    (root / "labelsTr").mkdir()
+    label = np.full(SHAPE, IGNORE, np.uint8)
+    label[..., 9] = 0
+    label[10:20, 10:20, 9] = 1
+    nib.save(nib.Nifti1Image(label, affine), root / "labelsTr" / f"{CASE}.nii.gz")
+    desk = Desk(Dataset.open(root))
+    desk._readying = True
+    desk.read_all()
+    assert desk.table(CASE).status == "started"
+    axial, coronal = opened(desk)
+    assert axial == ("axial", 9)
+    assert coronal[0] == "coronal"
+    do(desk, paint(coronal, [200, 30, 1]))
+    assert desk.table(CASE).status == "drawn"
 
 
 def test_what_a_person_had_before_is_kept_once(desk: Desk, root: Path) -> None:

@@ -62,7 +62,10 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.pictures = Pictures(self.dataset)
-        self.tables = {case: Table(self.dataset, case) for case in self.dataset.cases}
+        self.tables = {
+            case: Table(self.dataset, case, wanted=len(self.plan.wanted.planes))
+            for case in self.dataset.cases
+        }
         self._previews: dict[str, Preview] = {}
         self._previewing = threading.Lock()
         self._extents: dict[str, suggest.Extent] = {}
@@ -143,6 +146,8 @@ class Desk:
         suggestions = self.suggestions(case)
         if table.untouched():
             table.choose([each.slot for each in suggestions])
+        else:
+            table.complete([each.slot for each in self._usual(case)])
         return {
             "case": case,
             "scan": picture.describe(),
@@ -173,13 +178,16 @@ class Desk:
 
     def suggestions(self, case: str) -> list[suggest.Suggestion]:
         """Which slices to draw in a case, with reasons."""
-        extent = self._extent(case)
         wanted = self.plan.wanted
         return suggest.first_of(
             lambda: self._one_more(case),
             lambda: self._from_model(case, wanted),
-            lambda: suggest.from_drawn(extent, wanted, self._places(case)),
+            lambda: self._usual(case),
         )
+
+    def _usual(self, case: str) -> list[suggest.Suggestion]:
+        """Where the other scans have their slices, or in the middle."""
+        return suggest.from_drawn(self._extent(case), self.plan.wanted, self._places(case))
 
     def _extent(self, case: str) -> suggest.Extent:
         table = self.table(case)

@@ -38,8 +38,8 @@ HOLD_SECONDS = 12.0
 class Table:
     """One case. All methods may be called from any thread."""
 
-    def __init__(self, dataset: Dataset, case: str) -> None:
-        self.dataset, self.case = dataset, case
+    def __init__(self, dataset: Dataset, case: str, *, wanted: int = 2) -> None:
+        self.dataset, self.case, self.wanted = dataset, case, wanted
         self.notes: Notes = read_notes(dataset.root, case)
         self.file = LabelFile(dataset, case)
         self.locked: str | None = None
@@ -60,7 +60,7 @@ class Table:
             return "todo"
         if self.notes.finished:
             return "done"
-        return "drawn" if len(drawn) >= max(2, len(self.notes.chosen)) else "started"
+        return "drawn" if len(drawn) >= max(self.wanted, len(self.notes.chosen)) else "started"
 
     def read(self) -> None:
         """Read the label file, if that has not been done yet."""
@@ -81,6 +81,16 @@ class Table:
             drawing = self._load()
             if drawing is not None and self.untouched():
                 self._drawing = Drawing(drawing.annotation(), slots, self.dataset.classes)
+
+    def complete(self, slots: Sequence[Slot]) -> None:
+        """Beside slices that were drawn elsewhere, choose those of planes that have none yet."""
+        with self._lock:
+            drawing = self._load()
+            if drawing is None or self.notes.chosen or drawing.undos or not drawing.state.sheets:
+                return
+            there = {plane for plane, _ in drawing.state.sheets}
+            chosen = [*drawing.state.sheets, *(slot for slot in slots if slot[0] not in there)]
+            self._drawing = Drawing(drawing.annotation(), chosen, self.dataset.classes)
 
     def remember_extent(self, extent: Extent) -> None:
         """Note where the body lies; written with the next change of the notes."""

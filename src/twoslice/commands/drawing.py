@@ -43,28 +43,24 @@ def annotate(
         _export(desk, export, words(cases))
         return
     try:
-        from twoslice.annotator.serve import serve
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
     except ImportError as error:
-        raise _without_web(error) from None
+        raise SettingsError(
+            f"the annotator needs {error.name}, which is not installed. Run: pip install "
+            f"'twoslice[web]'."
+        ) from None
+    from twoslice.annotator.serve import serve
+
     typer.echo(
         f"{desk.dataset.name}: {len(desk.tables)} scans. Every stroke is saved in "
         f"{dataset / 'labelsTr'}. Ctrl-C ends. Open this link:"
     )
-    try:
-        serve(desk, host=host, port=port, browser=not no_browser, say=_say)
-    except ImportError as error:
-        raise _without_web(error) from None
+    serve(desk, host=host, port=port, browser=not no_browser, say=_say)
 
 
 def _say(line: str) -> None:
     print(line, flush=True)  # noqa: T201  a pipe must have the link at once
-
-
-def _without_web(error: ImportError) -> SettingsError:
-    return SettingsError(
-        f"the annotator needs {error.name or 'a web server'}, which is not installed. Run: "
-        f"pip install 'twoslice[web]'."
-    )
 
 
 def _desk(root: Path, planes: str, scheme: o.Scheme, uncertainty: Path | None) -> Desk:

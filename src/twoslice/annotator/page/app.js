@@ -148,13 +148,15 @@ async function keepHold() {
   try {
     const { mine } = await api.hold(name);
     if (state.name !== name) return;
-    if (mine && !state.mine) await saver.takeOver();
+    const wasAway = saver.clean && saver.standing !== "saved";
+    // A server that was away may have been started anew, with another history.
+    if (mine && (!state.mine || wasAway)) await saver.takeOver();
     if (mine !== state.mine) {
       strokes.cancel();
       state.mine = mine;
       state.tell("pen", "drawing");
     }
-    if (saver.clean && saver.standing !== "saved") saver.stand("saved");
+    if (wasAway && saver.clean) saver.stand("saved");
   } catch (error) {
     const code = error instanceof api.ApiError && error.code === "token" ? "token" : "offline";
     if (saver.clean) saver.stand(code);

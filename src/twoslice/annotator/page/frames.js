@@ -39,9 +39,9 @@ export class Frames {
     const host = byId("panels");
     const kept = new Map(this.frames.map((frame) => [frame.key, frame.panel]));
     for (const frame of this.frames) frame.panel.close();
-    const { drawing, preview } = this.state;
+    const { drawing, preview, locked } = this.state;
     /** @type {[PlaneName, Slot | null][]} */
-    const wanted = preview
+    const wanted = preview || locked
       ? PLANES.map((plane) => [plane, null])
       : (drawing?.slots ?? []).map((slot) => [slot.plane, slot]);
     host.dataset.count = String(wanted.length);
@@ -67,6 +67,7 @@ export class Frames {
     const slots = this.state.drawing?.slots ?? [];
     const same =
       this.state.preview ||
+      this.state.locked ||
       (slots.length === this.frames.length &&
         slots.every((slot, at) => this.frames[at].panel.slot === slot));
     if (!same) this.build();
@@ -155,7 +156,7 @@ class Frame {
     const { index } = panel;
     this.slider.value = String(index);
     this.number.textContent = `slice ${index} (0–${this.shape.slices - 1})`;
-    const words = slot ? this.words(slot) : "preview";
+    const words = slot ? this.words(slot) : state.preview ? "preview" : "to look at";
     this.badge.textContent = words;
     this.badge.dataset.kind = words;
     this.empty.hidden = !slot || slot.drawn || !state.canDraw;
