@@ -436,3 +436,25 @@ def test_everything_fits_the_screen_and_nothing_is_asked_of_another_host(
         assert asked
         assert all(url.startswith(server.base) for url in asked)
         assert complaints == []
+
+
+def test_a_dense_label_can_be_looked_at_and_not_drawn_on(
+    browser: Browser, root: Path, tmp_path: Path
+) -> None:
+    dense = np.zeros((36, 30, 20), np.uint8)
+    dense[8:28, 8:22, 5:15] = 1
+    affine = nib.load(root / "imagesTr" / f"{CASE}_0000.nii.gz").affine
+    (root / "labelsTr").mkdir()
+    path = root / "labelsTr" / f"{CASE}.nii.gz"
+    nib.save(nib.Nifti1Image(dense, affine), path)
+    before = path.read_bytes()
+    with served(root) as server, browser.new_context() as context:
+        page = visit(context.new_page(), f"{server.link}#{CASE}")
+        expect(page.locator("#banner")).to_contain_text("dense")
+        expect(page.locator("#panels")).to_have_attribute("data-count", "3")
+        sheet(page, 0, root).drag((10, 10), (20, 10))
+        page.locator("canvas").nth(1).focus()
+        page.keyboard.press("PageUp")
+        ready(page)
+        expect(page.locator("#finish")).to_be_disabled()
+    assert path.read_bytes() == before

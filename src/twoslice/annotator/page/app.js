@@ -109,10 +109,10 @@ function showBanner() {
   const banner = byId("banner");
   const parts = [];
   if (state.preview) {
-    const { seconds, expected, steps } = state.preview;
-    const quality = expected === null ? "" : `, expected Dice ${expected.toFixed(2)}`;
-    const coarse = steps.some((step) => step > 1) ? `, at ${steps.join("×")} voxels a step` : "";
-    parts.push(make("span", { text: `Preview: your slices as a volume (${seconds.toFixed(1)} s${coarse}${quality}).` }));
+    const { expected, steps } = state.preview;
+    const quality = expected === null ? "" : ` Expected Dice ${expected.toFixed(2)}.`;
+    const coarse = steps.some((step) => step > 1) ? ` Coarse: ${steps.join("×")} voxels are one.` : "";
+    parts.push(make("span", { text: `Preview: your slices as a volume.${quality}${coarse}` }));
     parts.push(button("Back to drawing", () => actions.leavePreview()));
   } else if (state.locked) {
     parts.push(make("span", { text: state.locked }));
