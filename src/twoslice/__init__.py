@@ -1,8 +1,8 @@
 """twoslice: segment a set of 3-D scans from two labelled slices in a handful of them.
 
 The verbs of the command line are functions here, loaded when they are first asked for, so that
-`import twoslice` stays light: `run_demo`, `import_scans`, `simulate`, `check`, `propagate`,
-`train`, `predict`, `evaluate`, `write_report`, `export_run`; and with them `Dataset`,
+`import twoslice` stays light: `run_demo`, `import_scans`, `simulate`, `annotate`, `check`,
+`propagate`, `train`, `predict`, `evaluate`, `write_report`, `export_run`; and with them `Dataset`,
 `Settings`, `load_settings`.
 """
 
@@ -19,6 +19,7 @@ _HOMES = {
     "run_demo": ("twoslice.demo.pipeline", "run_demo"),
     "import_scans": ("twoslice.io.importing", "import_scans"),
     "simulate": ("twoslice.annotation.simulate", "simulate"),
+    "annotate": ("twoslice.annotator.serve", "annotate"),
     "check": ("twoslice.annotation.check", "check_dataset"),
     "propagate": ("twoslice.propagation.dataset", "propagate_dataset"),
     "train": ("twoslice.training.loop", "train"),

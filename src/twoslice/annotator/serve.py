@@ -11,9 +11,10 @@ import webbrowser
 from collections.abc import Callable
 from ipaddress import ip_address
 
-from twoslice.annotator.desk import Desk
+from twoslice.annotator.desk import Desk, Plan
 from twoslice.annotator.guard import Doors, own_names
 from twoslice.errors import SettingsError
+from twoslice.io.dataset import Dataset
 
 USUAL_PORT = 8017
 _LOCAL = "127.0.0.1"
@@ -40,6 +41,18 @@ def listen(host: str, port: int | None) -> socket.socket:
     assert fault is not None
     where = f"{host}:{port}" if port is not None else host
     raise SettingsError(f"{where}: {fault.strerror or fault}. Choose another --port or --host.")
+
+
+def annotate(
+    dataset: Dataset,
+    *,
+    plan: Plan | None = None,
+    host: str = _LOCAL,
+    port: int | None = None,
+    browser: bool = True,
+) -> None:
+    """Open the annotator on a dataset and serve it until it is stopped; the link is printed."""
+    serve(Desk(dataset, plan or Plan()), host=host, port=port, browser=browser, say=_print_at_once)
 
 
 def serve(
@@ -81,6 +94,11 @@ def serve(
     if browser:
         threading.Timer(0.5, webbrowser.open, [link]).start()
     uvicorn.Server(config).run(sockets=[bound])
+
+
+def _print_at_once(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _log_to_stderr() -> None:
