@@ -10,7 +10,8 @@ import pytest
 
 from annotator.made import CLIENT, LPS, SHAPE, write_dataset
 from twoslice.annotator import edits as e
-from twoslice.annotator.desk import Desk, Plan
+from twoslice.annotator.desk import Desk
+from twoslice.annotator.plan import Plan
 from twoslice.annotator.suggest import body_extent
 from twoslice.demo.phantom import make_phantom
 from twoslice.io import atomic

@@ -15,7 +15,7 @@ from annotator.made import CLIENT, GRIDS, IGNORE, SHAPE, write_dataset
 from twoslice.annotation.check import check_dataset
 from twoslice.annotation.reading import read_annotation
 from twoslice.annotator import edits as e
-from twoslice.annotator.desk import Desk, Plan
+from twoslice.annotator.desk import Desk
 from twoslice.annotator.errors import (
     ChangedOnDiskError,
     HeldError,
@@ -24,6 +24,7 @@ from twoslice.annotator.errors import (
     StaleError,
     UnsavedError,
 )
+from twoslice.annotator.plan import Plan
 from twoslice.io import atomic
 from twoslice.io.dataset import Dataset
 from twoslice.planes import Plane

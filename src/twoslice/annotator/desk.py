@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from twoslice.annotation.check import annotation_faults
-from twoslice.annotation.choice import Scheme
 from twoslice.annotation.cover import Slot
 from twoslice.annotator import edits as e
 from twoslice.annotator import suggest
 from twoslice.annotator.errors import RequestError, UnknownError
 from twoslice.annotator.pictures import Picture, Pictures
+from twoslice.annotator.plan import Plan
 from twoslice.annotator.preview import Preview, import_registrar, make_preview
 from twoslice.annotator.runs import Mask
 from twoslice.annotator.table import Table
@@ -33,24 +33,6 @@ _NEXT = {"started": 0, "drawn": 1, "todo": 2}
 """Which scans to go on with: those begun before those untouched."""
 _LOOKED_AT = 5
 """Scans drawn elsewhere that are read to learn where in the body their slices lie."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to be drawn in a scan, and where a model's doubts lie, if they were written."""
-
-    scheme: Scheme = "orthogonal"
-    planes: tuple[Plane, ...] = (Plane.AXIAL, Plane.CORONAL)
-    uncertainty: Path | None = None
-
-    @property
-    def wanted(self) -> suggest.Wanted:
-        """The slices that a scan gets."""
-        if self.scheme == "single":
-            return suggest.Wanted(self.planes[:1], (0.5,))
-        if self.scheme == "parallel":
-            return suggest.Wanted(self.planes[:1] * 2, (1 / 3, 2 / 3))
-        return suggest.Wanted(self.planes, (0.5,) * len(self.planes))
 
 
 @dataclass

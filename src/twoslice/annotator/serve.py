@@ -11,8 +11,9 @@ import webbrowser
 from collections.abc import Callable
 from ipaddress import ip_address
 
-from twoslice.annotator.desk import Desk, Plan
+from twoslice.annotator.desk import Desk
 from twoslice.annotator.guard import Doors, own_names
+from twoslice.annotator.plan import Plan
 from twoslice.errors import SettingsError
 from twoslice.io.dataset import Dataset
 

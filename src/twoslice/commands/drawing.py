@@ -42,14 +42,7 @@ def annotate(
     if export is not None:
         _export(desk, export, words(cases))
         return
-    try:
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise SettingsError(
-            f"the annotator needs {error.name}, which is not installed. Run: pip install "
-            f"'twoslice[web]'."
-        ) from None
+    _require_web()
     from twoslice.annotator.serve import serve
 
     typer.echo(
@@ -59,13 +52,25 @@ def annotate(
     serve(desk, host=host, port=port, browser=not no_browser, say=_say)
 
 
+def _require_web() -> None:
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise SettingsError(
+            f"the annotator needs {error.name}, which is not installed. Run: pip install "
+            f"'twoslice[web]'."
+        ) from None
+
+
 def _say(line: str) -> None:
     print(line, flush=True)  # noqa: T201  a pipe must have the link at once
 
 
 def _desk(root: Path, planes: str, scheme: o.Scheme, uncertainty: Path | None) -> Desk:
     from twoslice.annotation.choice import wishes
-    from twoslice.annotator.desk import Desk, Plan
+    from twoslice.annotator.desk import Desk
+    from twoslice.annotator.plan import Plan
     from twoslice.io.dataset import Dataset
     from twoslice.planes import Plane
 
