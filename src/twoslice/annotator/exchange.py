@@ -189,7 +189,8 @@ _HEAD = """Slices to draw, for ITK-SNAP or 3D Slicer
 
 In each case's folder, open scan.nii.gz and load CASE.nii.gz as its segmentation (ITK-SNAP:
 Segmentation > Open Segmentation; 3D Slicer: Add Data, as Segmentation). Names and colours:
-labels.txt (ITK-SNAP: Segmentation > Import Label Descriptions) or labels.ctbl (3D Slicer).
+labels.txt (ITK-SNAP: Segmentation > Import Label Descriptions) or labels.ctbl (3D Slicer: name
+segments as there, and export with "Use color table values").
 Everything off the chosen slices is covered by 'ignore'. Draw on the clear slices alone: all that
 belongs to the targets. Save in place, under the same name. Then:
 

@@ -37,6 +37,7 @@ async function open(name) {
   } catch (error) {
     if (turn !== opening) return;
     cover(error instanceof Error ? error.message : String(error));
+    state.name = null; // so that any scan can be opened again, the one before among them
     void refresh();
     return;
   }

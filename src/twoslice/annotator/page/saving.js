@@ -91,8 +91,8 @@ export class Saver {
   async request(edit) {
     const { state } = this;
     if (!state.name || state.busy) return false;
-    if (this.standing === "offline" || this.standing === "token") {
-      this.tell("The server does not answer: this must wait.");
+    if (this.standing !== "saved" && this.standing !== "saving") {
+      this.tell("Strokes are not saved yet: this must wait.");
       return false;
     }
     state.busy = true;
