@@ -9,6 +9,8 @@ import torch
 
 from methods.toys import PATCH, batch, build
 from training import tiny
+from twoslice.inference.volume import predict_volume
+from twoslice.io.volume import Volume
 from twoslice.methods.base import View
 from twoslice.methods.registry import METHODS
 from twoslice.objectives.weights import NEVER
@@ -133,3 +135,19 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
         assert all(torch.equal(entry[name], other[name]) for name in entry)
     rows = [(run.folder / "metrics.csv").read_text().splitlines() for run in (whole, parts)]
     assert [len(lines) for lines in rows] == [2, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_learns_the_balls_from_two_slices(method: str, tmp_path: Path) -> None:
+    """On a scan that it has not seen; the first steps leave the mean Dice below 0.2."""
+    dataset = tiny.make_dataset(tmp_path / "data", cases=6)
+    settings = tiny.settings(method, iterations=150, setting="sparse", checkpoint_every=150)
+    run = train(dataset, tmp_path / "run", settings)
+    image, truth = tiny.scan(77)
+    labels, _ = predict_volume(run, Volume(image[None], dataset.read_grid("tiny_0")))
+    scores = []
+    for value in (1, 2):
+        found, there = labels == value, truth == value
+        scores.append(2 * (found & there).sum() / (found.sum() + there.sum()))
+    assert sum(scores) / 2 > 0.5

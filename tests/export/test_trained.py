@@ -10,6 +10,7 @@ import torch
 from training import tiny
 from twoslice.errors import SettingsError
 from twoslice.export.trained import load_ensemble
+from twoslice.inference.volume import predict_volume
 from twoslice.settings import parse_settings
 from twoslice.training.loop import train
 
@@ -21,6 +22,8 @@ def test_the_ensemble_predicts_as_the_method_does(method: str, tmp_path: Path) -
     image = torch.randn(1, 1, 22, 11, 9)
     expected = run.load_method().probabilities(image)
     torch.testing.assert_close(load_ensemble(run)(image), expected)
+    _, probabilities = predict_volume(run, dataset.read_image("tiny_3"))
+    assert probabilities.shape == (3, *tiny.SHAPE)
 
 
 def test_a_network_that_does_not_predict_cannot_be_chosen(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ class Predictor:
 
     def _swept(self, image: Tensor, target: Triple, *, uncertainty: bool) -> Iterator[Piece]:
         source = _triple(image.shape[2:])
-        members = len(self.method.networks)
+        members = len(self.method.predicting)
         maps = self.plan.network.classes * (members if uncertainty else 1)
         window = self.choose_window(source, maps=maps)
         axis = source.index(max(source))
