@@ -15,7 +15,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-background-networking "
@@ -25,6 +25,8 @@ ROOM = 46
 """Pixels that the page leaves around a slice, both sides together."""
 
 Labels = NDArray[np.uint8]
+
+expect.set_options(timeout=20_000)  # a busy machine is no fault of the page
 
 
 @contextmanager
