@@ -585,6 +585,22 @@ def a_table_in_an_unknown_format(folder: Path) -> Trial:
     return Trial(command, ["t.xlsx", ".md"], "made.json")
 
 
+@kind
+def scores_in_the_place_of_a_label_map(folder: Path) -> Trial:
+    for name in ("labels/a.nii.gz", "predictions/a.nii.gz"):
+        scan(folder / name, ball())
+    command = ["evaluate", "predictions", "labels", "--out", "labels/a.nii.gz"]
+    return Trial(command, ["labels/a.nii.gz", ".json"], "made.json")
+
+
+@kind
+def rows_in_the_place_of_the_scores(folder: Path) -> Trial:
+    for name in ("labels/a.nii.gz", "predictions/a.nii.gz"):
+        scan(folder / name, ball())
+    command = ["evaluate", "predictions", "labels", "--out", "made.json", "--csv", "made.json"]
+    return Trial(command, ["made.json", ".csv"], "made.json")
+
+
 def _files(folder: Path) -> set[tuple[str, int, int]]:
     return {
         (str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns)

@@ -107,7 +107,7 @@ def test_partial_work_exits_2_and_an_interrupt_130_with_a_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("twoslice.evaluation.evaluate.evaluate", lambda *a, **k: _raise(error))
-    monkeypatch.setattr(sys, "argv", ["twoslice", "evaluate", "a", "b", "--out", "c"])
+    monkeypatch.setattr(sys, "argv", ["twoslice", "evaluate", "a", "b", "--out", "c.json"])
     with pytest.raises(SystemExit) as ending:
         cli.main()
     assert ending.value.code == code
@@ -118,7 +118,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "twoslice.evaluation.evaluate.evaluate", lambda *a, **k: _raise(ZeroDivisionError("ours"))
     )
-    monkeypatch.setattr(sys, "argv", ["twoslice", "evaluate", "a", "b", "--out", "c"])
+    monkeypatch.setattr(sys, "argv", ["twoslice", "evaluate", "a", "b", "--out", "c.json"])
     with pytest.raises(ZeroDivisionError):
         cli.main()
 

@@ -70,8 +70,9 @@ def evaluate(
     from twoslice.evaluation import tables
     from twoslice.evaluation.evaluate import evaluate as score
 
-    if table is not None:
-        tables.refuse_other_ending(table)
+    for path, option in ((out, "--out"), (csv, "--csv"), (table, "--table")):
+        if path is not None:
+            tables.refuse_other_ending(path, option)
     evaluation = score(
         predictions,
         labels,

@@ -108,10 +108,15 @@ def write_table(evaluation: Evaluation, path: Path) -> None:
     atomic.write_text(path, make(evaluation))
 
 
-def refuse_other_ending(path: Path) -> None:
-    """A table file is Markdown or LaTeX."""
-    if path.suffix.lower() not in TABLES:
-        raise SettingsError(f"--table {path}: expected a name that ends in {' or '.join(TABLES)}.")
+def refuse_other_ending(path: Path, option: str = "--table") -> None:
+    """A table file is Markdown or LaTeX, scores are JSON, rows are CSV. Whoever names a label map
+    here by mistake would otherwise lose it.
+    """
+    endings = {"--table": TABLES, "--out": (".json",), "--csv": (".csv",)}[option]
+    if path.suffix.lower() not in endings:
+        raise SettingsError(
+            f"{option} {path}: expected a name that ends in {' or '.join(endings)}."
+        )
 
 
 def _groups(evaluation: Evaluation) -> dict[str, Any]:
