@@ -96,6 +96,18 @@ def test_the_printed_link_opens_the_page_and_leaves_the_address(server: Served) 
         assert client.get("/api/dataset").json()["name"] == "made"
 
 
+@pytest.mark.parametrize("other", ['{"a": 1, "b": 2}', 'a\\"b', "caf\xe9", '"2|1:0"'])
+def test_cookies_of_other_programs_on_this_machine_do_not_lock_the_page_out(
+    server: Served, other: str
+) -> None:
+    with bare(server) as client:
+        own = client.get(server.link).headers["set-cookie"].partition(";")[0]
+    with bare(server) as client:
+        for cookie in (f"theirs={other}; bare; {own}", f"{own}; theirs={other}"):
+            sent = {"Cookie": cookie.encode("latin-1")}
+            assert client.get("/api/dataset", headers=sent).status_code == 200  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "host",
     [

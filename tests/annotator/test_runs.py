@@ -66,7 +66,8 @@ def test_painting_the_difference_gives_the_other_mask(one: np.ndarray, other: np
 
 
 @pytest.mark.parametrize(
-    "runs", [[0, 1], [-1, 1, 0], [0, 0, 1], [3, 2, 1], [0, 1, 3], [0, 1, -1], [2**40, 1, 1]]
+    "runs",
+    [[0, 1], [-1, 1, 0], [0, 0, 1], [3, 2, 1], [0, 1, 3], [0, 1, -1], [2**40, 1, 1], [2**70, 1, 1]],
 )
 def test_runs_that_leave_the_slice_or_the_labels_are_refused(runs: list[int]) -> None:
     with pytest.raises(AnnotationError):

@@ -12,7 +12,6 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import parse_qs
@@ -216,11 +215,14 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 def _cookie(headers: dict[str, str], name: str) -> str | None:
-    try:
-        morsel = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return None
-    return None if morsel is None else morsel.value
+    """One cookie's value. Other programs on this machine share the jar, and http.cookies gives up
+    at the first cookie of theirs that it cannot read, so they are told apart by hand.
+    """
+    for part in headers.get("cookie", "").split(";"):
+        found, equals, value = part.strip().partition("=")
+        if equals and found == name:
+            return value
+    return None
 
 
 def _split(authority: str) -> tuple[str, int]:

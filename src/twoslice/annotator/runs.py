@@ -59,7 +59,10 @@ def paint(mask: Mask, runs: Sequence[int], *, classes: int) -> Mask:
     """A copy of `mask` with `start, length, value, …` painted over the screen's rows."""
     if len(runs) % 3:
         raise AnnotationError(f"{len(runs)} numbers of runs, expected start, length and value.")
-    found = np.asarray(runs, dtype=np.int64).reshape(-1, 3)
+    try:
+        found = np.asarray(runs, dtype=np.int64).reshape(-1, 3)
+    except OverflowError:
+        raise AnnotationError("a run holds a number that is too large.") from None
     flat = np.ascontiguousarray(to_screen(mask)).reshape(-1).copy()
     starts, lengths, values = found.T
     inside = (starts >= 0) & (lengths > 0) & (starts <= flat.size) & (lengths <= flat.size)
