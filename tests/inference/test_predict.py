@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
 from itertools import product
@@ -306,6 +307,19 @@ def test_what_counts_as_finished(run: Run, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="other options"):
         again(options=InferenceSettings(flips=True))
     assert again(options=InferenceSettings(flips=True), overwrite=True) == ("one",)
+
+
+def test_label_maps_of_a_run_that_was_trained_anew_are_not_taken_as_its_own(tmp_path: Path) -> None:
+    dataset = tiny.make_dataset(tmp_path / "data")
+    scan, out, folder = scan_at(tmp_path / "one.nii.gz"), tmp_path / "out", tmp_path / "run"
+    train(dataset, folder, tiny.settings("supervised", iterations=1))
+    predict(folder, [scan], out)
+    shutil.rmtree(folder)
+    train(dataset, folder, tiny.settings("supervised", iterations=1, seed=1))
+    with pytest.raises(OutputError, match="trained anew"):
+        predict(folder, [scan], out)
+    assert predict(folder, [scan], out, overwrite=True).predicted == ("one",)
+    assert predict(folder, [scan], out).already == ("one",)
 
 
 def test_overwrite_spares_what_no_prediction_made(run: Run, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ class Manifest:
         identity = {
             "run": str(run.folder.resolve()),
             "step": run.step,
+            "weights": run.fingerprint,
             "series": series,
             "options": options.model_dump(mode="json"),
         }
@@ -96,6 +97,11 @@ def _foreign(out: Path, run: Run, found: dict[str, Any], identity: dict[str, Any
                 f"{out}: holds label maps that this run made with other {what} "
                 f"({json.dumps(found.get(key))}). Name another --out, or say --overwrite."
             )
+    if found.get("run") == identity["run"] and found.get("step") == identity["step"]:
+        return OutputError(
+            f"{out}: holds label maps of other weights than the run has now: it was trained anew. "
+            f"Name another --out, or say --overwrite."
+        )
     more = " or, to replace them, say --overwrite" if found else ""
     return OutputError(
         f"{out}: holds files that this run at step {run.step} did not make. Name another --out"

@@ -5,6 +5,7 @@ numbers and never runs code.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -87,6 +88,17 @@ def load_predicting_weights(path: Path) -> dict[str, Tensor]:
     """The weights that predict: the averaged ones where the recipe averages."""
     averaged = path / _FILES["averaged"]
     return _read(averaged if averaged.is_file() else path / _FILES["weights"])
+
+
+def fingerprint(path: Path) -> str:
+    """Tells the weights that predict from any others, also from those of a run trained anew."""
+    averaged = path / _FILES["averaged"]
+    file = averaged if averaged.is_file() else path / _FILES["weights"]
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
+    except OSError as error:
+        raise damaged(path, file.name, error) from None
 
 
 def _write(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -20,7 +20,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from twoslice.errors import InputError, OutputError
 from twoslice.io import atomic
 from twoslice.settings import Settings, load_settings
-from twoslice.training.checkpoints import list_checkpoints, load_predicting_weights
+from twoslice.training.checkpoints import (
+    fingerprint,
+    list_checkpoints,
+    load_predicting_weights,
+)
 from twoslice.training.planner import Plan
 
 if TYPE_CHECKING:
@@ -122,6 +126,11 @@ class Run:
     def step(self) -> int:
         """How many iterations the last checkpoint has seen."""
         return int(self.latest.name.removeprefix("step-"))
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells these weights from others at the same step: the folder may be trained anew."""
+        return fingerprint(self.latest)
 
     def normalise(self, data: NDArray[np.float32]) -> NDArray[np.float32]:
         """Intensities (C, I, J, K) of any scan as this run's networks take them."""
