@@ -196,6 +196,7 @@ def test_the_wheel_looks_around_and_choosing_another_slice_asks(page: Page, root
     assert (label_file(root, CASE)[:, :, chosen] == 1).sum() == 6
     page.get_by_role("button", name=f"Draw on {chosen + 2}").click()
     page.get_by_role("button", name="Take the drawing along").click()
+    expect(page.locator(".away").nth(0)).to_be_hidden()
     expect(page.locator(".panel .number").nth(0)).to_contain_text(f"slice {chosen + 2}")
     page.wait_for_function("() => !document.getElementById('undo').disabled")
     found = label_file(root, CASE)
@@ -208,6 +209,7 @@ def test_the_wheel_looks_around_and_choosing_another_slice_asks(page: Page, root
     page.keyboard.press("PageUp")
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Discard it").click()
+    expect(page.locator(".away").nth(0)).to_be_hidden()
     expect(page.locator(".panel .number").nth(0)).to_contain_text(f"slice {chosen + 1}")
     page.locator("canvas").nth(0).focus()
     page.keyboard.press("c")

@@ -139,12 +139,12 @@ export function listen(panel, strokes) {
         panel.zoomBy(Math.exp(-event.deltaY / 300), place(event));
         return;
       }
-      // A notch is about 100; a touchpad sends many small steps.
+      // A notch is 100 or 120; a touchpad sends many small steps, a busy page several notches at once.
       turned += event.deltaMode === 1 ? event.deltaY * 33 : event.deltaY;
-      const steps = Math.trunc(turned / 60);
-      if (!steps || strokes.stroke) return;
+      if (Math.abs(turned) < 60 || strokes.stroke) return;
+      const notches = Math.max(1, Math.round(Math.abs(turned) / 110));
+      panel.show(panel.index - Math.sign(turned) * Math.min(10, notches));
       turned = 0;
-      panel.show(panel.index - Math.sign(steps) * Math.max(1, Math.min(5, Math.abs(steps) >> 1)));
     },
     { passive: false },
   );
