@@ -59,6 +59,15 @@ def test_drawn_slices_alone_get_finer_voxels_for_the_same_patch(tmp_path: Path) 
     assert plans["sparse"].patch == plans["dense"].patch == (40, 40, 24)
 
 
+def test_small_scans_are_planned_alike_for_drawn_slices_alone(tmp_path: Path) -> None:
+    dataset = tiny.make_dataset(tmp_path / "data")
+    dense, sparse = (
+        make_plan(dataset, load_settings(assignments=[f"training.setting={setting}"]))
+        for setting in ("dense", "sparse")
+    )
+    assert (sparse.voxel, sparse.patch) == (dense.voxel, dense.patch)
+
+
 def test_the_length_is_the_planners_unless_it_is_set(tmp_path: Path) -> None:
     dataset = tiny.make_dataset(tmp_path / "data")
     planned = make_plan(dataset, load_settings())

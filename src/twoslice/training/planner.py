@@ -55,7 +55,8 @@ def make_plan(dataset: Dataset, settings: Settings, *, gpu: bool = False) -> Pla
     alike = bool((np.abs(spacings / np.array(own) - 1) <= _SAME).all())
     extents = np.median(np.array([grid.shape for grid in grids]) * spacings, axis=0)
     budget = _GPU_VOXELS if gpu else _CPU_VOXELS
-    share = _DRAWN_SHARE if settings.training.setting == "sparse" else 1.0
+    large = np.prod(extents / np.array(own)) > _FAR_LARGER * budget
+    share = _DRAWN_SHARE if large and settings.training.setting == "sparse" else 1.0
     coarse = own if recipe.own_grid else coarsen(extents, own, budget=budget, share=share)
     chosen = None if alike and coarse == own else coarse
     target = settings.training.spacing or chosen
@@ -126,8 +127,9 @@ def fit_patch(
     """The typical scan, its longest side (in mm) shortened until `budget` voxels are left; each
     side a multiple of 8, the one nearest to `share` of the scan's.
 
-    Where only drawn slices teach, a patch as large as the scan would show them in one place, and
-    nothing would be learned about the rest (measured on LA_half: docs/results.md).
+    Where only drawn slices teach, a patch as large as the scan shows them in one place, and little
+    is learned about the rest. So large scans get patches of a share of their sides then; small ones
+    do not, since on Hippocampus small patches were worse still (docs/LOG.md).
     """
     sides = [max(8, int(share * side / 8 + 0.5) * 8) for side in shape]
     while np.prod(sides) > budget:
