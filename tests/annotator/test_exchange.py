@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import SimpleITK as sitk  # noqa: N813
 
-from annotator.made import GRIDS, IGNORE, write_dataset
+from annotator.made import CLIENT, GRIDS, IGNORE, paint, write_dataset
 from twoslice.annotation.reading import read_annotation
 from twoslice.annotator.desk import Desk
+from twoslice.annotator.edits import EditRequest
 from twoslice.annotator.exchange import export_cases, import_cases
 from twoslice.cli import main
 from twoslice.errors import AnnotationError, InputError
@@ -54,6 +55,32 @@ def test_slices_drawn_elsewhere_come_back_on_their_slices(root: Path, tmp_path: 
     scan = nib.load(root / "imagesTr" / "case_0_0000.nii.gz")
     assert (np.asarray(written.dataobj) == 1).sum() == count
     assert np.array_equal(written.affine, scan.affine)
+
+
+def test_an_untouched_file_takes_nothing_back_that_was_drawn_since(
+    root: Path, tmp_path: Path
+) -> None:
+    """Half drawn when it was exported, drawn further in the browser, the file left as it was."""
+    desk, label = Desk(Dataset.open(root)), root / "labelsTr" / "case_0.nii.gz"
+    (plane, index), *_ = [each.slot for each in desk.suggestions("case_0")]
+    desk.open("case_0", CLIENT)
+
+    def stroke(start: int) -> None:
+        base = str(desk.table("case_0").state()["version"])
+        edit = paint(plane.value, index, [start, 5, 1])
+        request = {"client": CLIENT, "base": base, "edits": [edit]}
+        desk.edit("case_0", EditRequest.model_validate(request))
+
+    stroke(3)
+    export_cases(desk, tmp_path / "out")
+    stroke(20)
+    before = label.read_bytes()
+    same = sitk.ReadImage(str(tmp_path / "out" / "case_0" / "case_0.nii.gz"))
+    sitk.WriteImage(same, str(tmp_path / "out" / "case_0" / "case_0.nii.gz"))  # saved, unchanged
+    painted(tmp_path / "out" / "case_1" / "case_1.nii.gz")
+    assert import_cases(Dataset.open(root), tmp_path / "out") == ["case_1"]
+    assert label.read_bytes() == before
+    assert len(read_annotation(Dataset.open(root), "case_0").slices) == 1
 
 
 def test_the_readme_leads_to_the_slices(root: Path, tmp_path: Path) -> None:
@@ -119,6 +146,9 @@ def test_both_ways_by_the_command_line(tmp_path: Path, capsys: pytest.CaptureFix
     ("options", "word"),
     [
         (["--export", "a", "--import", "b"], "one of them"),
+        (["--export", "a", "--cases", "case_0,case_7"], "case_7"),
+        (["--cases", "case_0"], "--export"),
+        (["--import", "nowhere"], "no such folder"),
         (["--planes", "axial"], "planes"),
         (["--planes", "axial,oblique"], "oblique"),
         (["--uncertainty", "nowhere"], "no such folder"),

@@ -4,6 +4,7 @@
     DIR/labels.txt               names and colours for ITK-SNAP; labels.ctbl for 3D Slicer
     DIR/CASE/scan.nii.gz         the scan as it is, a file a channel
     DIR/CASE/CASE.nii.gz         what to draw on: `ignore` off the chosen slices, 0 on them
+    DIR/exported.json            how the label files were, to know those that nobody touched
 
 Off the chosen slices everything carries `ignore`, so an editor shows plainly where to draw, and a
 slice on which nothing is to be seen comes back as such.
@@ -11,11 +12,14 @@ slice on which nothing is to be seen comes back as such.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoslice.annotation.cover import Slot
 from twoslice.annotation.reading import annotation_from_labels
@@ -34,6 +38,8 @@ from twoslice.io.scans import ending_of, read_label_map, write_labels
 from twoslice.planes import Plane
 from twoslice.progress import Progress, Silent
 
+EXPORTED = "exported.json"
+
 
 def export_cases(
     desk: Desk, out: Path, cases: Sequence[str] | None = None, progress: Progress | None = None
@@ -43,28 +49,34 @@ def export_cases(
     ignore = desk.dataset.ignore
     if ignore is None:
         ignore = add_ignore(desk.dataset.root)
-    told = [_HEAD]
+    told, digests = [_HEAD], {}
     with atomic.whole_folder(out) as folder:
         with (progress or Silent()).task("export", len(wanted)) as task:
             for case in wanted:
-                slots = _export_case(desk, case, folder / case, ignore)
+                slots, digests[case] = _export_case(desk, case, folder / case, ignore)
                 told.append(_where(case, slots, desk.dataset.read_grid(case)))
                 task.advance(note=case)
         _write_colours(desk.dataset, ignore, folder)
         atomic.write_text(folder / "README.txt", "\n".join(told))
+        atomic.write_json(folder / EXPORTED, digests)
     return wanted
 
 
 def import_cases(dataset: Dataset, source: Path) -> list[str]:
     """Bring back what was drawn: all files are read and found sound before one is written."""
+    if not source.is_dir():
+        raise InputError(f"{source}: there is no such folder. Check the path.")
     found = _drawn_files(dataset, source)
     if not found:
         raise InputError(
             f"{source}: holds no label file that is named as a case of {dataset.root}. Name the "
             f"folder that --export made."
         )
-    annotations = {case: _read(dataset, case, path) for case, path in found.items()}
-    drawn = {case: each for case, each in annotations.items() if _shows(each)}
+    exported = _exported(source)
+    annotations = {
+        case: _read(dataset, case, path, exported.get(case)) for case, path in found.items()
+    }
+    drawn = {case: each for case, each in annotations.items() if each and _shows(each)}
     for case, annotation in drawn.items():
         LabelFile(dataset, case).write(annotation)
     return list(drawn)
@@ -72,15 +84,19 @@ def import_cases(dataset: Dataset, source: Path) -> list[str]:
 
 def _wanted(desk: Desk, cases: Sequence[str] | None) -> list[str]:
     if cases is not None:
-        for case in cases:
-            desk.table(case)
-        return list(cases)
+        unknown = [case for case in cases if case not in desk.tables]
+        if unknown:
+            raise InputError(
+                f"--cases {', '.join(unknown)}: not in {desk.dataset.root}. Name its cases."
+            )
+        return list(dict.fromkeys(cases))
     for table in desk.tables.values():
         table.read()
     return [case for case, table in desk.tables.items() if table.status not in ("done", "locked")]
 
 
-def _export_case(desk: Desk, case: str, folder: Path, ignore: int) -> tuple[Slot, ...]:
+def _export_case(desk: Desk, case: str, folder: Path, ignore: int) -> tuple[tuple[Slot, ...], str]:
+    """Its slices to draw, and a digest of the label file."""
     folder.mkdir(parents=True)
     for number, image in enumerate(desk.dataset.case(case).images):
         ending = ending_of(image.name) or ""
@@ -92,7 +108,22 @@ def _export_case(desk: Desk, case: str, folder: Path, ignore: int) -> tuple[Slot
     slots = table.chosen()
     labels = slices_to_draw(table.annotation(), slots).label_map(elsewhere=ignore)
     write_labels(folder / f"{case}.nii.gz", labels, desk.dataset.read_grid(case))
-    return slots
+    return slots, _digest(labels)
+
+
+def _digest(labels: NDArray[np.generic]) -> str:
+    """Of the voxels, in RAS order: an editor that saves without a change may write other bytes."""
+    voxels = np.ascontiguousarray(labels.astype(np.int32))
+    return hashlib.blake2b(voxels.tobytes(), digest_size=16).hexdigest()
+
+
+def _exported(source: Path) -> dict[str, str]:
+    """What `export_cases` noted of its files; nothing where the folder is of another origin."""
+    try:
+        found = json.loads((source / EXPORTED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _drawn_files(dataset: Dataset, source: Path) -> dict[str, Path]:
@@ -113,7 +144,10 @@ def _drawn_files(dataset: Dataset, source: Path) -> dict[str, Path]:
     return found
 
 
-def _read(dataset: Dataset, case: str, path: Path) -> SparseAnnotation:
+def _read(dataset: Dataset, case: str, path: Path, was: str | None) -> SparseAnnotation | None:
+    """What a file shows; None for one that is as it was exported: the browser's drawing may have
+    gone on since, and a slice that nobody drew would come back as one seen to be empty.
+    """
     labels = read_label_map(path)
     image = dataset.read_grid(case)
     if not labels.grid.ras.same_as(image.ras):
@@ -121,6 +155,8 @@ def _read(dataset: Dataset, case: str, path: Path) -> SparseAnnotation:
             f"{path}: lies on another grid than its scan "
             f"({labels.grid.ras.against(image.ras)}). Save the label on the scan's own grid."
         )
+    if _digest(labels.data) == was:
+        return None
     ignore = dataset.ignore if dataset.ignore is not None else add_ignore(dataset.root)
     strange = sorted({int(value) for value in np.unique(labels.data)} - set(range(ignore + 1)))
     if strange:

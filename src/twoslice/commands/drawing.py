@@ -35,6 +35,8 @@ def annotate(
     """
     if export is not None and bring is not None:
         raise SettingsError("--export and --import are two ways: name one of them.")
+    if cases is not None and export is None:
+        raise SettingsError("--cases says what to export. Add --export DIR, or leave it out.")
     if bring is not None:
         _bring_back(dataset, bring)
         return
