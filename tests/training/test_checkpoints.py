@@ -30,6 +30,16 @@ def test_a_damaged_checkpoint_is_named(dataset: Dataset, tmp_path: Path) -> None
         Run.open(tmp_path)
 
 
+def test_weights_of_another_network_than_the_plan_are_told(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    run = train(dataset, tmp_path / "run", tiny.settings("supervised", iterations=1))
+    plan = run.folder / "plan.json"
+    plan.write_text(plan.read_text().replace('"filters": 4', '"filters": 8'))
+    with pytest.raises(InputError, match="of another network than"):
+        Run.open(run.folder).load_method()
+
+
 @pytest.mark.parametrize("file", ["weights", "averaged", "optimizer"])
 def test_loading_a_checkpoint_never_executes_what_is_in_it(
     dataset: Dataset, tmp_path: Path, file: str

@@ -145,7 +145,13 @@ class Run:
         from twoslice.methods.registry import find_method
 
         method = find_method(self.settings.method)(self.plan.network, self.settings)
-        method.load_state_dict(load_predicting_weights(self.latest))
+        try:
+            method.load_state_dict(load_predicting_weights(self.latest))
+        except RuntimeError:
+            raise InputError(
+                f"{self.latest}: its weights are of another network than plan.json in "
+                f"{self.folder} describes. Bring back the files of one training, or train again."
+            ) from None
         method.requires_grad_(False)
         ready: Method = method.eval().to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
         return ready
