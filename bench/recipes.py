@@ -208,9 +208,7 @@ def table(folder: Path) -> None:
     for path in sorted(folder.glob("*.json")):
         found = json.loads(path.read_text())
         groups.setdefault(found["name"], []).append(found)
-    heads = (
-        "run, seeds, iterations, CPU min, Dice, Jaccard, HD95 mm, ASD mm, largest piece"
-    )
+    heads = "run, seeds, iterations, CPU min, Dice, Jaccard, HD95 mm, ASD mm, largest piece"
     print(f"| {heads.replace(', ', ' | ')} | by label |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for name, runs in groups.items():
