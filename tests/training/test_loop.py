@@ -108,6 +108,14 @@ def test_what_a_killed_start_or_save_left_behind_is_no_hindrance(
     assert not half.exists()
 
 
+def test_going_on_with_a_run_that_is_not_there_says_that_a_new_one_begins(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    told = Told()
+    train(dataset, tmp_path / "mistyped", tiny.settings(iterations=1), resume=True, progress=told)
+    assert any("mistyped: no run is there" in line for line in told.lines)
+
+
 def test_other_settings_than_the_runs_are_refused_when_resuming(
     dataset: Dataset, tmp_path: Path
 ) -> None:

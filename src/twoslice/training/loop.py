@@ -63,6 +63,8 @@ def train(
         fabric = make_fabric(settings.training)
         plan = make_plan(dataset, settings, gpu=fabric.device.type != "cpu")
         run = Run.create(out, settings, plan, dataset)
+        if resume:
+            progress.say(f"{out}: no run is there to go on with, so a new one begins.")
     refuse_too_large(run.plan, find_method(run.settings.method), run.settings, fabric.device)
     if run.settings.training.mlflow is not None:
         open_mlflow(run.settings.training.mlflow)
