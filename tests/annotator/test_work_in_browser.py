@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 from annotator.made import ANISOTROPIC, Served, served, write_dataset
 from annotator.screen import Sheet, chromium, label_file, ready, same, saved, visit
 from twoslice.annotation.check import check_dataset
+from twoslice.annotator.guard import MOST_BYTES
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -115,6 +116,25 @@ def test_strokes_drawn_without_a_connection_survive_a_closed_tab(
     again = visit(context.new_page(), server.link)
     saved(again)
     assert count(root, 1) == 7
+
+
+def test_what_waits_is_sent_in_portions_that_the_server_takes(page: Page) -> None:
+    """Each of these is a tenth of the bound; 200 of them at once would be refused, and lost."""
+    share = MOST_BYTES // 10
+    counts = page.evaluate(
+        """async (numbers) => {
+            const { portion } = await import("/page/saving.js");
+            const runs = Array(numbers).fill(1e6);
+            const edit = { kind: "paint", plane: "axial", index: 1, runs };
+            const undo = { kind: "undo" };
+            return [portion([]), portion(Array(300).fill(undo)), portion(Array(300).fill(edit)),
+                    portion([{ ...edit, runs: Array(20 * numbers).fill(1) }, undo])];
+        }""",
+        share // 8,
+    )
+    nothing, small, large, single = counts
+    assert (nothing, small, single) == (0, 200, 1)
+    assert 1 < large < 10
 
 
 def test_a_lost_answer_is_not_mistaken_for_a_lost_stroke(
