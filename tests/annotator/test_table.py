@@ -322,3 +322,11 @@ def test_other_schemes_ask_for_their_slices(root: Path, plan: Plan, planes: list
     for slot in slots:
         do(desk, paint(slot, [200, 30, 1]))
     assert len(read_annotation(Dataset.open(root), CASE).slices) == len(slots)
+
+
+def test_folders_of_one_name_are_told_apart_on_the_page(tmp_path: Path) -> None:
+    """Under the folder's id a browser keeps unsaved strokes: they must not turn up elsewhere."""
+    first, second = (Desk(Dataset.open(write_dataset(tmp_path / name))).overview() for name in "ab")
+    again = Desk(Dataset.open(tmp_path / "a")).overview()
+    assert first["name"] == second["name"]
+    assert first["id"] == again["id"] != second["id"]

@@ -5,6 +5,7 @@ Case names lead to files through the dataset's own list alone: no name becomes a
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 from collections.abc import Sequence
@@ -96,6 +97,7 @@ class Desk:
         following, why = self.next_case()
         return {
             "name": self.dataset.name,
+            "id": hashlib.sha256(str(self.dataset.root.resolve()).encode()).hexdigest()[:16],
             "labels": [{"value": v, "name": n} for n, v in self.dataset.labels.items()],
             "channels": list(self.dataset.channel_names),
             "cases": cases,

@@ -68,7 +68,7 @@ export class Saver {
   }
 
   get key() {
-    return `twoslice ${this.state.overview?.name} ${this.state.name}`;
+    return `twoslice ${this.state.overview?.id} ${this.state.name}`;
   }
 
   /** A case was opened: put back what a closed page left unsaved. */

@@ -67,6 +67,7 @@
 /**
  * @typedef {object} Overview
  * @property {string} name
+ * @property {string} id of the folder: two datasets may have one name
  * @property {{value: number, name: string}[]} labels
  * @property {string[]} channels
  * @property {CaseLine[]} cases
