@@ -601,6 +601,12 @@ def rows_in_the_place_of_the_scores(folder: Path) -> Trial:
     return Trial(command, ["made.json", ".csv"], "made.json")
 
 
+@kind
+def a_report_in_the_place_of_a_scan(folder: Path) -> Trial:
+    scan(folder / "scan.nii.gz", ball())
+    return Trial(["report", "run", "--out", "scan.nii.gz"], ["scan.nii.gz", ".html"], "run")
+
+
 def _files(folder: Path) -> set[tuple[str, int, int]]:
     return {
         (str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns)

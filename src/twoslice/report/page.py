@@ -11,6 +11,7 @@ from jinja2 import Environment, StrictUndefined
 
 from twoslice import __version__
 from twoslice.annotation.types import SparseAnnotation
+from twoslice.errors import SettingsError
 from twoslice.io import atomic
 from twoslice.progress import Progress, Silent
 from twoslice.report import sections
@@ -62,6 +63,8 @@ def write_report(
     shown beside this run's scores. `title` stands for the dataset's name.
     """
     target = out or run / "report.html"
+    if target.suffix.lower() not in (".html", ".htm"):  # a user's own file must not be replaced
+        raise SettingsError(f"--out {target}: expected a name that ends in .html.")
     sources = Sources.open(
         run, dataset=dataset, predictions=predictions, labels=labels, scans=scans
     )
