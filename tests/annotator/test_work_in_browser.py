@@ -162,7 +162,10 @@ def test_a_lost_answer_is_not_mistaken_for_a_lost_stroke(
     page.locator("#undo").click()
     page.wait_for_function("() => !document.getElementById('redo').disabled")
     page.locator("#undo").click()
-    page.wait_for_function("() => document.getElementById('undo').disabled")
+    page.wait_for_function(  # while the server is asked, both are disabled
+        "() => document.getElementById('undo').disabled"
+        " && !document.getElementById('redo').disabled"
+    )
     assert not (root / "labelsTr" / f"{CASE}.nii.gz").exists()
 
 
