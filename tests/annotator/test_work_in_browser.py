@@ -123,7 +123,7 @@ def test_what_waits_is_sent_in_portions_that_the_server_takes(page: Page) -> Non
     share = MOST_BYTES // 10
     counts = page.evaluate(
         """async (numbers) => {
-            const { portion } = await import("/page/saving.js");
+            const { portion } = await import("/page/portion.js");
             const runs = Array(numbers).fill(1e6);
             const edit = { kind: "paint", plane: "axial", index: 1, runs };
             const undo = { kind: "undo" };
