@@ -169,6 +169,35 @@ def test_a_lost_answer_is_not_mistaken_for_a_lost_stroke(
     assert not (root / "labelsTr" / f"{CASE}.nii.gz").exists()
 
 
+def test_a_lost_answer_amid_many_strokes_drops_none_of_them(page: Page, root: Path) -> None:
+    """More strokes wait than one request takes, and the answer to the first full one is lost."""
+    axial = sheet(page, 0, root)
+    single(page)
+    voxels = [(i, j) for i in range(4, 30) for j in range(4, 12)]  # 208; a request takes 200
+    lost: list[int] = []
+    online: list[bool] = []
+
+    def carry(route: Route) -> None:
+        edits = len(route.request.post_data_json["edits"])
+        if not online:
+            route.abort()
+        elif edits > 100 and not lost:
+            lost.append(edits)
+            route.fetch()
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route("**/edits", carry)
+    for voxel in voxels:
+        axial.click(voxel)
+    expect(page.locator("#saving")).to_have_attribute("data-kind", "offline")
+    online.append(True)
+    saved(page)
+    assert lost == [200]
+    assert count(root, 1) == len(voxels)
+
+
 def test_the_second_tab_is_told_and_cannot_overwrite(
     page: Page, context: BrowserContext, server: Served, root: Path
 ) -> None:

@@ -3,20 +3,16 @@
 // connection, a killed server or a closed tab.
 
 import * as api from "./api.js";
-import { decode, encode, sameAs } from "./drawing.js";
+import { sameAs } from "./drawing.js";
 import { portion } from "./portion.js";
+import { keep, kept, nothing } from "./storage.js";
 
 /** @typedef {import("./drawing.js").Snapshot} Snapshot */
 /** @typedef {import("./state.js").State} State */
 /** @typedef {import("./types.js").DrawingState} DrawingState */
 /** @typedef {import("./types.js").Edit} Edit */
+/** @typedef {import("./storage.js").Pending} Pending */
 /** @typedef {"saved" | "saving" | "offline" | "token" | "unsaved"} Standing */
-
-/**
- * Edits that the server has not acknowledged. `after` is the drawing after those under way: if an
- * answer was lost, it tells whether they arrived.
- * @typedef {{base: string, sent: Edit[], after: Snapshot | null, queue: Edit[]}} Pending
- */
 
 const PAUSES = [300, 1000, 2000, 4000];
 
@@ -32,7 +28,7 @@ export class Saver {
     this.standing = "saved";
     this.message = "";
     /** @type {Pending} */
-    this.pending = { base: "", sent: [], after: null, queue: [] };
+    this.pending = nothing("");
     /** @type {Snapshot | null} */
     this.latest = null;
     this.sending = false;
@@ -56,11 +52,10 @@ export class Saver {
   /** A case was opened: put back what a closed page left unsaved. */
   async begin() {
     clearTimeout(this.timer);
-    const base = this.state.drawing?.version ?? "";
-    this.pending = { base, sent: [], after: null, queue: [] };
+    this.pending = nothing(this.state.drawing?.version ?? "");
     this.tries = 0;
     this.stand("saved");
-    const left = this.stored();
+    const left = kept(this.key);
     if (!left) return;
     this.pending = left;
     this.stand("saving");
@@ -70,7 +65,10 @@ export class Saver {
 
   /** @param {Edit} edit already made in the drawing */
   push(edit) {
-    this.pending.queue.push(edit);
+    const { queue, cuts } = this.pending;
+    const last = [...queue.slice(cuts.at(-1)?.at ?? 0), edit];
+    if (this.latest && portion(last) < last.length) cuts.push({ at: queue.length, after: this.latest });
+    queue.push(edit);
     this.latest = this.state.drawing?.snapshot() ?? null;
     this.store();
     this.stand("saving");
@@ -119,8 +117,10 @@ export class Saver {
     this.sending = true;
     clearTimeout(this.timer);
     if (!pending.sent.length) {
-      pending.sent = pending.queue.splice(0, portion(pending.queue));
-      pending.after = pending.queue.length ? null : this.latest;
+      const cut = pending.cuts.shift();
+      pending.sent = pending.queue.splice(0, cut?.at ?? portion(pending.queue));
+      pending.after = cut?.after ?? (pending.queue.length ? null : this.latest);
+      for (const each of pending.cuts) each.at -= pending.sent.length;
       this.store();
     }
     try {
@@ -154,7 +154,7 @@ export class Saver {
 
   /** @param {DrawingState} drawing */
   adopt(drawing) {
-    this.pending = { base: drawing.version, sent: [], after: null, queue: [] };
+    this.pending = nothing(drawing.version);
     this.state.drawing?.adopt(drawing);
     this.store();
     this.stand("saved");
@@ -207,6 +207,9 @@ export class Saver {
     const there = await api.drawing(state.name);
     if (this.pending !== pending) return;
     if (there.version === pending.base) {
+      for (const each of pending.cuts) each.at += pending.sent.length;
+      if (pending.queue.length && pending.after)
+        pending.cuts.unshift({ at: pending.sent.length, after: pending.after });
       pending.queue = [...pending.sent, ...pending.queue];
       pending.sent = [];
       replay(state, there, pending.queue);
@@ -243,35 +246,8 @@ export class Saver {
   }
 
   store() {
-    try {
-      if (this.clean) localStorage.removeItem(this.key);
-      else localStorage.setItem(this.key, JSON.stringify(this.pending, packed));
-    } catch {
-      // a full or forbidden storage: the page itself still has the strokes
-    }
+    keep(this.key, this.clean ? null : this.pending);
   }
-
-  /** @returns {Pending | null} */
-  stored() {
-    try {
-      const left = JSON.parse(localStorage.getItem(this.key) ?? "null");
-      if (!left || !Array.isArray(left.sent) || !Array.isArray(left.queue)) return null;
-      for (const each of left.after ?? []) each.raster = decode(each.raster, sum(each.raster));
-      return left;
-    } catch {
-      return null;
-    }
-  }
-}
-
-/** Rasters go into the storage as runs. @param {string} _key @param {unknown} value */
-function packed(_key, value) {
-  return value instanceof Uint8Array ? encode(value) : value;
-}
-
-/** The length of a raster from its runs. @param {number[]} runs */
-function sum(runs) {
-  return runs.reduce((total, value, at) => (at % 2 ? total : total + value), 0);
 }
 
 /**
