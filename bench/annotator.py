@@ -11,13 +11,10 @@ from __future__ import annotations
 
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +22,11 @@ import httpx
 import nibabel as nib
 import numpy as np
 
+from browsing import FLAGS, served
+
 SCANS = {"190×142×88": (190, 142, 88), "512×512×600": (512, 512, 600)}
 CLIENTS = 20
 EACH = 40
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-background-networking "
-    "--disable-component-update --disable-sync --no-first-run"
-)
 
 
 def main() -> None:
@@ -69,21 +64,6 @@ def write_dataset(root: Path, shape: tuple[int, int, int]) -> Path:
         '"labels": {"background": 0, "organ": 1, "ignore": 2}, "numTraining": 0}'
     )
     return path
-
-
-@contextmanager
-def served(root: Path) -> Iterator[str]:
-    """A running annotator; gives its link."""
-    program = "from twoslice.cli import main; main()"
-    command = [sys.executable, "-c", program, "annotate", str(root), "--no-browser", "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield next(line.strip() for line in process.stdout if line.startswith("http"))
-    finally:
-        process.terminate()
-        process.wait()
-        process.stdout.close()
 
 
 def client(link: str) -> httpx.Client:

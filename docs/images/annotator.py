@@ -10,8 +10,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -27,12 +25,11 @@ from twoslice.io.scans import write_image
 from twoslice.planes import Plane
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parents[1] / "bench"))
+from browsing import FLAGS, served  # noqa: E402
+
 SHAPE = (112, 112, 48)
 CASES = 8
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-background-networking "
-    "--disable-component-update --disable-sync --no-first-run"
-)
 
 
 def main() -> None:
@@ -81,21 +78,6 @@ def write_scans(root: Path) -> dict[str, NDArray[np.uint8]]:
     content |= {"numTraining": 0, "file_ending": ".nii.gz"}
     (root / "dataset.json").write_text(json.dumps(content))
     return truths
-
-
-@contextmanager
-def served(root: Path) -> Iterator[str]:
-    """A running annotator; gives its link."""
-    program = "from twoslice.cli import main; main()"
-    command = [sys.executable, "-c", program, "annotate", str(root), "--no-browser", "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield next(line.strip() for line in process.stdout if line.startswith("http"))
-    finally:
-        process.terminate()
-        process.wait()
-        process.stdout.close()
 
 
 def draw(
