@@ -8,6 +8,8 @@
     ├── SettingsError        a setting, an option or a command's arguments
     ├── OutputError          a result cannot be written: disk full, no permission, already there
     ├── TrainingError        a training that cannot go on: a loss that is no number, no memory
+    ├── EngineError          jobs cannot run there: no scheduler, no worker, a missing package
+    │   └── JobError         one job that failed each time it was tried; its log says how
     └── PartialError         some cases failed, the others are done
 
 Anything else that is raised is our bug and keeps its traceback.
@@ -49,6 +51,14 @@ class OutputError(TwosliceError):
 
 class TrainingError(TwosliceError):
     """A training cannot go on."""
+
+
+class EngineError(TwosliceError):
+    """Jobs cannot run where they were sent."""
+
+
+class JobError(EngineError):
+    """A job failed each time it was tried, and not for its input."""
 
 
 class PartialError(TwosliceError):

@@ -7,7 +7,12 @@ that is given 4 GB on a machine of 256 GB is stopped at 4 GB, whatever the machi
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from twoslice.errors import SettingsError
 
 _PROC = Path("/proc/meminfo")
 _GROUPS = Path("/sys/fs/cgroup")
@@ -20,10 +25,56 @@ _UNKNOWN = 2 * 2**30
 """Taken where the system does not say; every machine that trains has this much."""
 
 
+_bound: int | None = None
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_UNITS |= {f"{letter}i": 2 ** (10 * (place + 1)) for place, letter in enumerate("kmgt")}
+
+
 def available_memory(proc: Path = _PROC, groups: Path = _GROUPS) -> int:
-    """Bytes that can still be taken without swapping and without breaking a container's limit."""
-    known = [room for room in (_machine(proc), _group(groups)) if room is not None]
+    """Bytes that can still be taken without swapping, without breaking a container's limit, and
+    within the bound that was set for this process.
+    """
+    rooms = (_machine(proc), _group(groups), _within_bound())
+    known = [room for room in rooms if room is not None]
     return max(0, min(known)) if known else _UNKNOWN
+
+
+@contextmanager
+def bounded(most: int | None) -> Iterator[None]:
+    """Inside, this process may take `most` bytes in all; None leaves it as it was."""
+    global _bound
+    before = _bound
+    _bound = before if most is None else most
+    try:
+        yield
+    finally:
+        _bound = before
+
+
+def memory_bound() -> int | None:
+    """What this process may take in all, if somebody said so."""
+    return _bound
+
+
+def parse_bytes(text: str) -> int:
+    """`8GB`, `500 MiB` or a plain number of bytes."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", text, re.IGNORECASE)
+    if found is None or float(found[1]) == 0:
+        raise SettingsError(f"'{text}' is no amount of memory. Write it as 8GB or 500MB.")
+    return int(float(found[1]) * _UNITS[(found[2] or "").lower()])
+
+
+def resident_bytes() -> int:
+    """What this process holds in memory now; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _within_bound() -> int | None:
+    return None if _bound is None else _bound - resident_bytes()
 
 
 def _machine(proc: Path) -> int | None:
