@@ -55,6 +55,7 @@ def test_the_two_presets_of_the_house_are_shipped() -> None:
         ("training.minutes=.inf", "training.minutes = inf: Input should be a finite"),
         ("training.learning_rate=.inf", "training.learning_rate = inf"),
         ("desco.decay=.nan", "desco.decay = nan"),
+        ("training.patch=18,12,8", "brackets: training.patch=[1,2,3]"),
     ],
 )
 def test_a_wrong_setting_is_one_line_that_helps(assignment: str, expected: str) -> None:

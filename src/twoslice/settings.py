@@ -255,6 +255,11 @@ def _explain(error: ValidationError) -> str:
     name = ".".join(where)
     if fault["type"] == "extra_forbidden":
         return f"unknown setting '{name}'. {_guess(where[-1], _names_at(where[:-1]), where[:-1])}"
+    if fault["type"] in ("tuple_type", "list_type"):
+        return (
+            f"setting {name} = {fault['input']!r}: several values are needed. Write them in "
+            f"brackets: {name}=[1,2,3]"
+        )
     return f"setting {name} = {fault['input']!r}: {fault['msg']}. Change it."
 
 

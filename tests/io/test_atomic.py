@@ -180,6 +180,12 @@ def test_a_file_where_a_folder_is_needed_is_told(tmp_path: Path) -> None:
         atomic.write_text(tmp_path / "file" / "a.txt", "x")
 
 
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="a place where nothing can be made")
+def test_a_place_where_no_folder_can_be_made_is_told() -> None:
+    with pytest.raises(OutputError, match=r"No folder can be made there.*--out"):
+        atomic.write_text(Path("/proc/here/file.txt"), "text")
+
+
 def test_an_input_that_cannot_be_read_is_not_blamed_on_the_output(tmp_path: Path) -> None:
     source = tmp_path / "inputs" / "secret.txt"
     with pytest.raises(PermissionError), atomic.whole_file(tmp_path / "out" / "a.txt"):

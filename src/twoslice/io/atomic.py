@@ -131,6 +131,8 @@ def _as_output_error(target: Path) -> Iterator[None]:
             remedy = "Name a file, or move the folder away"
         elif error.errno in (errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY):
             remedy = "A folder is needed there: choose another place with --out"
+        elif error.errno == errno.ENOENT and not target.parent.exists():
+            remedy = "No folder can be made there: choose another place with --out"
         elif error.errno == errno.ENAMETOOLONG:
             remedy = "Choose a shorter name with --out"
         else:
