@@ -65,6 +65,10 @@ Series = Annotated[str | None, Option(help="Which DICOM series, if a folder hold
 Millimetres = Annotated[
     str | None, Option(help="Millimetres a voxel, for files without: '0.6,0.6,1.2'.")
 ]
+Benchmark = Annotated[
+    Literal["la", "kits19", "lits"] | None,
+    Option("--dataset", help="SRC is this data set as downloaded: prepare and split it."),
+]
 
 # Simulating slices.
 Labeled = Annotated[int, Option(min=1, help="How many cases keep slices.")]

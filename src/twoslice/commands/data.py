@@ -11,6 +11,9 @@ from twoslice.console import millimetres, words
 from twoslice.progress import for_stderr
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from twoslice.io.benchmark_layouts import BenchmarkName
     from twoslice.io.dataset import Dataset
 
 
@@ -24,11 +27,20 @@ def import_command(
     name: o.DatasetName = None,
     series: o.Series = None,
     spacing: o.Millimetres = None,
+    dataset: o.Benchmark = None,
+    seed: o.Seed = 0,
 ) -> None:
-    """Turn scans of any supported format into a dataset folder."""
+    """Turn scans of any supported format into a dataset folder.
+
+    With --dataset, one of the paper's data sets as it is downloaded, prepared and split.
+    """
     from twoslice.io.importing import import_scans
 
-    dataset = import_scans(
+    if dataset is not None:
+        given = (labels, names, channels, name, series, spacing, no_labels or None)
+        _import_benchmark(sources, out, dataset, seed, others=any(x is not None for x in given))
+        return
+    made = import_scans(
         sources,
         out,
         labels=labels,
@@ -41,8 +53,26 @@ def import_command(
         progress=for_stderr(),
     )
     typer.echo(
-        f"{out}: {len(dataset.cases)} scans, {len(dataset.labeled)} with labels.\n"
+        f"{out}: {len(made.cases)} scans, {len(made.labeled)} with labels.\n"
         f"Next: twoslice check {out}"
+    )
+
+
+def _import_benchmark(
+    sources: list[Path], out: Path, name: BenchmarkName, seed: int, *, others: bool
+) -> None:
+    from twoslice.errors import SettingsError
+    from twoslice.io.benchmarks import import_benchmark
+
+    if others:
+        raise SettingsError(
+            f"--dataset {name} says how files, labels and names lie. Leave --labels, --names, "
+            f"--channels, --name, --series, --spacing and --no-labels out."
+        )
+    made = import_benchmark(sources, out, dataset=name, seed=seed, progress=for_stderr())
+    typer.echo(
+        f"{out}: {len(made.cases)} scans to train, {len(made.test_cases)} to test; folds in "
+        f"splits.json.\nNext: twoslice simulate {out} --out DATASET --labeled 5"
     )
 
 
