@@ -77,6 +77,9 @@ Scheme = Annotated[Literal["orthogonal", "parallel", "single"], Option(help="How
 SliceChoice = Annotated[
     Literal["middle", "random", "largest"], Option(help="Which slice of a plane.")
 ]
+FixedSlices = Annotated[
+    str | None, Option("--slices", help="The same in every case: 'axial 43,coronal 66'.")
+]
 CaseChoice = Annotated[Literal["first", "random"], Option(help="Which cases keep slices.")]
 Whole = Annotated[bool, Option("--whole", help="Keep their labels whole, not slices of them.")]
 KeptLabels = Annotated[str | None, Option(help="Keep only these labels: 'liver,spleen'.")]

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
 
 from annotation.strategies import affines, equal, layout, two_balls, write_dense
-from twoslice.annotation.choice import CHOICES, SCHEMES, Choice, Scheme
+from twoslice.annotation.choice import CHOICES, SCHEMES, Choice, Scheme, parse_slice
 from twoslice.annotation.reading import annotation_at, read_annotation
 from twoslice.annotation.simulate import simulate
 from twoslice.errors import AnnotationError, OutputError, SettingsError
@@ -274,3 +274,22 @@ def test_nothing_is_left_when_a_copy_fails_half_way(
     with pytest.raises(OutputError, match="disk is full"):
         simulate(dense, tmp_path / "out", labeled=1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dense"]
+
+
+def test_named_slices_are_kept_in_every_case(dense: Dataset, tmp_path: Path) -> None:
+    named = [(Plane.AXIAL, 5), (Plane.CORONAL, 4)]
+    sparse = simulate(dense, tmp_path / "out", labeled=3, slices=named)
+    for case in sparse.labeled:
+        assert sorted(layout(read_annotation(sparse, case))) == sorted(named)
+    assert json.loads((tmp_path / "out" / "simulate.json").read_text())["scheme"] == "orthogonal"
+
+
+def test_a_named_slice_outside_a_case_is_told(dense: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(AnnotationError, match="case a: has .* axial slices, so none of index 99"):
+        simulate(dense, tmp_path / "out", labeled=1, slices=[(Plane.AXIAL, 99)])
+
+
+@pytest.mark.parametrize("text", ["axial", "axial -1", "43", "oblique 4"])
+def test_what_is_no_slice_is_told(text: str) -> None:
+    with pytest.raises(SettingsError, match="is not a (slice|plane)"):
+        parse_slice(text)

@@ -54,6 +54,14 @@ def wishes(scheme: Scheme, planes: Sequence[Plane]) -> tuple[Wish, ...]:
     return tuple(Wish(plane) for plane in planes)
 
 
+def parse_slice(text: str) -> Slot:
+    """`axial 43` as a plane and an index, counted from 0 in the RAS volume."""
+    plane, _, index = text.strip().partition(" ")
+    if not index.strip().isdecimal():
+        raise SettingsError(f"'{text}' is not a slice. Write a plane and an index, as in axial 43.")
+    return Plane.parse(plane), int(index)
+
+
 @dataclass(frozen=True)
 class _Profile:
     """One plane of a dense label: what each slice shows. All arrays run over the slices."""

@@ -47,23 +47,28 @@ def simulate(
     labels: Sequence[str] | None = None,
     choose: Literal["first", "random"] = "first",
     whole: bool = False,
+    slices: Sequence[Slot] | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
     """Write to `out` a dataset that keeps the slices of `labeled` cases and hides all other labels.
 
     `cases` keeps only these cases, in this order; the first `labeled` of them (or as many at
     random) get slices. `labels` keeps only these labels, numbered anew; others become background.
-    With `whole` the labelled cases keep their labels whole: for `training.setting: full`.
+    With `whole` the labelled cases keep their labels whole: for `training.setting: full`. `slices`
+    are the same in every case, whatever scheme, planes and choice say.
     """
     progress = progress or Silent()
     _refuse_inside(dense, out)
+    if slices:
+        scheme, planes = _scheme_of(slices)
     names = _kept_cases(dense, cases)
     relabel = Relabeling.keeping(dense, labels)
     wanted = wishes(scheme, planes)
     chosen_cases = _labeled_cases(dense, names, labeled, choose, seed)
     chosen: dict[str, _Chosen] = {}
     if not whole:
-        chosen = _Chooser(dense, relabel, wanted, choice, seed).in_cases(chosen_cases)
+        chooser = _Chooser(dense, relabel, wanted, choice, seed, tuple(slices or ()))
+        chosen = chooser.in_cases(chosen_cases)
     with atomic.whole_folder(out) as folder:
         with progress.task("simulate", total=len(names)) as task:
             for name in names:
@@ -84,6 +89,14 @@ def simulate(
         cases_kept = chosen_cases if whole else _in_words(chosen, relabel)
         atomic.write_json(folder / RECORD, record | {"cases": cases_kept})
     return Dataset.open(out)
+
+
+def _scheme_of(slices: Sequence[Slot]) -> tuple[Scheme, tuple[Plane, ...]]:
+    """How given slices lie."""
+    if len(set(slices)) < len(slices):
+        raise SettingsError(f"slices are {describe(slices)}. Name each slice once.")
+    planes = tuple(dict.fromkeys(plane for plane, _ in slices))
+    return "orthogonal" if len(planes) > 1 else "parallel" if len(slices) > 1 else "single", planes
 
 
 def _refuse_inside(dense: Dataset, out: Path) -> None:
@@ -139,13 +152,21 @@ class _Chooser:
     wanted: Sequence[Wish]
     choice: Choice
     seed: int
+    fixed: tuple[Slot, ...] = ()
 
     def in_case(self, case: str, prefer: frozenset[int] = frozenset()) -> _Chosen:
         """The slices of one case and the classes that they show."""
         labels, _ = self.relabel.read(self.dense, case)
         self._refuse_sparse(case, labels)
+        slots = self._within(case, labels) if self.fixed else self._choose(case, labels, prefer)
+        values = {int(v) for plane, index in slots for v in np.unique(plane.take(labels, index))}
+        return _Chosen(slots, frozenset(values - {0}))
+
+    def _choose(
+        self, case: str, labels: NDArray[np.uint8], prefer: frozenset[int]
+    ) -> tuple[Slot, ...]:
         try:
-            slots = choose_slices(
+            return choose_slices(
                 labels,
                 classes=self.relabel.ignore,
                 wanted=self.wanted,
@@ -156,8 +177,16 @@ class _Chooser:
             )
         except AnnotationError as error:
             raise AnnotationError(f"case {case}: {error}") from None
-        values = {int(v) for plane, index in slots for v in np.unique(plane.take(labels, index))}
-        return _Chosen(slots, frozenset(values - {0}))
+
+    def _within(self, case: str, labels: NDArray[np.uint8]) -> tuple[Slot, ...]:
+        """The fixed slices, if the case is large enough for them."""
+        for plane, index in self.fixed:
+            if not 0 <= index < labels.shape[plane.axis]:
+                raise AnnotationError(
+                    f"case {case}: has {labels.shape[plane.axis]} {plane} slices, so none of index "
+                    f"{index}. Name one that every labelled case has."
+                )
+        return self.fixed
 
     def _refuse_sparse(self, case: str, labels: NDArray[np.uint8]) -> None:
         """Refuse a label that reads as drawn slices amid `ignore`; a few ignored voxels may be."""

@@ -86,6 +86,7 @@ def simulate(
     labels: o.KeptLabels = None,
     cases: o.KeptCases = None,
     choose: o.CaseChoice = "first",
+    slices: o.FixedSlices = None,
     whole: o.Whole = False,
     seed: o.Seed = 0,
 ) -> None:
@@ -93,6 +94,7 @@ def simulate(
 
     The hidden labels lie in OUT/dense and serve evaluation only.
     """
+    from twoslice.annotation.choice import parse_slice
     from twoslice.annotation.simulate import simulate as run
     from twoslice.io.dataset import Dataset
     from twoslice.planes import Plane
@@ -108,6 +110,7 @@ def simulate(
         cases=words(cases),
         choose=choose,
         whole=whole,
+        slices=[parse_slice(text) for text in words(slices) or ()],
         seed=seed,
         progress=for_stderr(),
     )
