@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twoslice.errors import ScanError
 from twoslice.training.volumes import (
     normalise_intensity,
     prepare_image,
@@ -44,6 +45,12 @@ def test_a_few_extreme_voxels_do_not_set_the_scale() -> None:
 
 def test_a_constant_channel_becomes_zero() -> None:
     assert not normalise_intensity(np.full((1, 4, 4, 4), 7.0, np.float32)).any()
+
+
+def test_intensities_beyond_what_can_be_summed_are_told() -> None:
+    huge = np.linspace(-3e38, 3e38, 512, dtype=np.float32).reshape(1, 8, 8, 8)
+    with pytest.raises(ScanError, match="too large for 32-bit sums"):
+        normalise_intensity(huge)
 
 
 def test_shape_at_a_spacing_covers_the_same_extent() -> None:

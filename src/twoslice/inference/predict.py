@@ -165,7 +165,8 @@ def _predict_all(
                 try:
                     labels, maps = _predict_one(predictor, volume, scan, wanted)
                 except InputError as error:
-                    fault = str(error)
+                    path = str(scan.paths[0])
+                    fault = str(error) if path in str(error) else f"{path}: {error}"
                 grid = volume.grid
             if pending is not None:  # at most one result waits for the disk
                 pending[1].result()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoslice.annotation.reading import DenseLabelError, read_annotation
-from twoslice.errors import AnnotationError, DatasetError
+from twoslice.errors import AnnotationError, DatasetError, ScanError
 from twoslice.io.cache import VolumeCache
 from twoslice.io.dataset import Dataset
 from twoslice.methods.base import LabelSource, Method
@@ -76,7 +76,10 @@ def image_cache(dataset: Dataset, plan: Plan, folder: Path) -> VolumeCache:
 
     def prepare(case: str) -> NDArray[np.float32]:
         volume = dataset.read_image(case)
-        return prepare_image(volume.data, volume.spacing, plan.spacing)
+        try:
+            return prepare_image(volume.data, volume.spacing, plan.spacing)
+        except ScanError as error:
+            raise ScanError(f"{dataset.case(case).images[0]}: {error}") from None
 
     return VolumeCache(
         shared if writable else folder / "preprocessed",

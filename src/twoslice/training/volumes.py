@@ -4,6 +4,7 @@ the same grid; and the way back.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
+from twoslice.errors import ScanError
 from twoslice.io.grid import Shape
 
 LOW, HIGH = 0.5, 99.5
@@ -36,7 +38,13 @@ def normalise_intensity(data: NDArray[np.float32]) -> NDArray[np.float32]:
         every = max(1, round((channel.size / _MOST_VOXELS) ** (1 / 3)))
         low, high = np.percentile(channel[::every, ::every, ::every], [LOW, HIGH])
         clipped = np.clip(channel, low, high, out=out[index])  # in place: scans may fill the memory
-        mean, deviation = clipped.mean(), float(clipped.std())
+        with np.errstate(over="ignore", invalid="ignore"):  # told below
+            mean, deviation = clipped.mean(), float(clipped.std())
+        if not math.isfinite(deviation):
+            raise ScanError(
+                f"intensities from {low:.3g} to {high:.3g} are too large for 32-bit sums. Is the "
+                f"scan damaged? If not, divide it by {high:.0e} and try again."
+            )
         clipped -= mean
         clipped /= deviation if deviation > 0 else 1.0
     return out
