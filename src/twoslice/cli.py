@@ -13,7 +13,7 @@ from pathlib import Path
 import typer
 
 from twoslice import options as o
-from twoslice.commands import data, drawing, learning, results
+from twoslice.commands import data, drawing, learning, results, studying
 from twoslice.errors import TwosliceError
 from twoslice.progress import for_stderr
 
@@ -70,4 +70,5 @@ app.command()(learning.train)
 app.command()(results.predict)
 app.command()(results.evaluate)
 app.command()(results.report)
+app.command()(studying.study)
 app.command()(results.export)

@@ -146,3 +146,10 @@ LeastTrust = Annotated[
     float | None,
     Option(min=0.0, max=1.0, help="For nnunet: labels trusted less become 'ignore'; 0.5."),
 ]
+
+# Studies.
+StudyFile = Annotated[Path, Argument(metavar="FILE", help="A study file, or a shipped one's name.")]
+DataFolder = Annotated[
+    Path | None, Option("--data", help="Where the dense datasets lie; $TWOSLICE_DATA if unsaid.")
+]
+Retry = Annotated[bool, Option("--retry", help="Try the runs again that failed.")]

@@ -285,11 +285,11 @@ def test_named_slices_are_kept_in_every_case(dense: Dataset, tmp_path: Path) -> 
 
 
 def test_a_named_slice_outside_a_case_is_told(dense: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(AnnotationError, match="case a: has .* axial slices, so none of index 99"):
+    with pytest.raises(AnnotationError, match=r"case a: has .* axial slices, so none of index 99"):
         simulate(dense, tmp_path / "out", labeled=1, slices=[(Plane.AXIAL, 99)])
 
 
 @pytest.mark.parametrize("text", ["axial", "axial -1", "43", "oblique 4"])
 def test_what_is_no_slice_is_told(text: str) -> None:
-    with pytest.raises(SettingsError, match="is not a (slice|plane)"):
+    with pytest.raises(SettingsError, match=r"is not a (slice|plane)"):
         parse_slice(text)

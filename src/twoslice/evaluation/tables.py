@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,21 +71,31 @@ def csv_table(evaluation: Evaluation) -> str:
 
 def markdown_table(evaluation: Evaluation) -> str:
     """Mean ± standard deviation in the paper's columns, for Markdown."""
-    head, *rows = _paper_rows(evaluation, "±")
-    cells = [[cell.replace("|", r"\|") for cell in row] for row in (head, *rows)]
-    marks = ["---", *["---:"] * (len(head) - 1)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (cells[0], marks, *cells[1:])) + "\n"
+    return as_markdown(_paper_rows(evaluation, "±"))
 
 
 def latex_table(evaluation: Evaluation) -> str:
     """Mean ± standard deviation in the paper's columns, for LaTeX with booktabs."""
-    head, *rows = _paper_rows(evaluation, r"$\pm$")
-    head = [_escaped(cell) for cell in head]
-    rows = [[_escaped(row[0]), *row[1:]] for row in rows]
-    lines = [" & ".join(row) + r" \\" for row in (head, *rows)]
+    return as_latex(_paper_rows(evaluation, r"$\pm$"))
+
+
+def as_markdown(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells, the heads first, as a Markdown table."""
+    cells = [[cell.replace("|", r"\|") for cell in row] for row in rows]
+    marks = ["---", *["---:"] * (len(rows[0]) - 1)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (cells[0], marks, *cells[1:])) + "\n"
+
+
+def as_latex(rows: Sequence[Sequence[str]], *, text: int = 1) -> str:
+    """Rows of cells, the heads first, for LaTeX with booktabs; the first `text` columns are words,
+    the others figures, which may hold LaTeX of their own.
+    """
+    head, *body = rows
+    told = [[*map(_escaped, row[:text]), *row[text:]] for row in body]
+    lines = [" & ".join(row) + r" \\" for row in ([*map(_escaped, head)], *told)]
     return "\n".join(
         [
-            rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
+            rf"\begin{{tabular}}{{{'l' * text}{'r' * (len(head) - text)}}}",
             r"\toprule",
             lines[0],
             r"\midrule",

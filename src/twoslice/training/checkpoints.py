@@ -86,14 +86,18 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 def load_predicting_weights(path: Path) -> dict[str, Tensor]:
     """The weights that predict: the averaged ones where the recipe averages."""
+    return _read(predicting_file(path))
+
+
+def predicting_file(path: Path) -> Path:
+    """The file of a checkpoint that holds the weights that predict."""
     averaged = path / _FILES["averaged"]
-    return _read(averaged if averaged.is_file() else path / _FILES["weights"])
+    return averaged if averaged.is_file() else path / _FILES["weights"]
 
 
 def fingerprint(path: Path) -> str:
     """Tells the weights that predict from any others, also from those of a run trained anew."""
-    averaged = path / _FILES["averaged"]
-    file = averaged if averaged.is_file() else path / _FILES["weights"]
+    file = predicting_file(path)
     try:
         with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
