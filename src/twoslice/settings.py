@@ -140,7 +140,7 @@ class Settings(_Frozen):
 
     def named_values(self) -> dict[str, Any]:
         """Every setting by its full name, as in `training.seed`."""
-        return _flat(self.model_dump(mode="json"))
+        return flat_names(self.model_dump(mode="json"))
 
 
 def load_settings(
@@ -176,18 +176,19 @@ def find_difference(saved: Settings, asked: Settings) -> tuple[str, Any, Any] | 
     comes before one that is at its default.
     """
     mine, other = saved.named_values(), asked.named_values()
-    named = _flat(asked.model_dump(mode="json", exclude_unset=True))
+    named = flat_names(asked.model_dump(mode="json", exclude_unset=True))
     for name in sorted(mine, key=lambda name: name not in named):
         if mine[name] != other[name]:
             return name, mine[name], other[name]
     return None
 
 
-def _flat(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+def flat_names(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """A tree of settings by their full names, as in `training.seed`."""
     flat: dict[str, Any] = {}
     for key, value in tree.items():
         name = f"{above}{key}"
-        flat |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+        flat |= flat_names(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
     return flat
 
 

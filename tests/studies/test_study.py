@@ -19,6 +19,7 @@ from twoslice.engines.here import Here
 from twoslice.errors import DatasetError, OutputError, PartialError, SettingsError
 from twoslice.evaluation.evaluate import evaluate
 from twoslice.studies import study as studies
+from twoslice.studies.job import Task
 from twoslice.studies.study import StudyResult, run_study
 
 TABLES = ("table.md", "table.csv", "table.tex")
@@ -107,11 +108,11 @@ def test_more_seeds_go_into_the_same_folder_and_another_setting_does_not(
         run_study(other, finished.out, data=world, engine=Here())
 
 
-def fail_once(folder: Path, **arguments: object) -> None:
+def fail_once(task: Task) -> None:
     """A run that fails until a file is there."""
-    if "seed1" in folder.name and not (folder.parents[1] / "mended").exists():
+    if "seed1" in task.folder.name and not (task.folder.parents[1] / "mended").exists():
         raise DatasetError("scan_00: broken. Mend it.")
-    studies_execute(folder, **arguments)  # type: ignore[arg-type]
+    studies_execute(task)
 
 
 studies_execute = studies.execute

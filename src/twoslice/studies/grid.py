@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from twoslice.settings import Settings, load_settings
+from twoslice.settings import Settings, flat_names, load_settings
 from twoslice.studies.files import Data, Recipe, Row, Study
 
 _UNSAFE = re.compile(r"[^\w.+-]+")
@@ -88,7 +88,7 @@ def _planned(
         "training.pictures": False
     }  # those are for a person at one training, not at a hundred
     for tree in (study.set, layer.set, row.set, study.override):
-        told |= _flat(tree)
+        told |= flat_names(tree)
     told["training.seed"] = seed
     if study.curve is not None:
         told["training.checkpoint_every"] = study.curve
@@ -103,14 +103,6 @@ def _planned(
     views = settings.training.setting == "dense" and not data.whole
     propagation = settings.propagation.model_dump(mode="json") if views else None
     return PlannedRun(row, recipe, seed, fold, settings, PlannedData(data, fold, propagation))
-
-
-def _flat(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        name = f"{above}{key}"
-        flat |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
-    return flat
 
 
 def _safe(text: str) -> str:

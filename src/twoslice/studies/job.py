@@ -30,7 +30,8 @@ from twoslice.inference.volume import keep_largest
 from twoslice.io import atomic
 from twoslice.io.dataset import Dataset
 from twoslice.io.scans import read_label_map, write_labels
-from twoslice.progress import Silent, Task
+from twoslice.progress import Silent
+from twoslice.progress import Task as Shown
 from twoslice.settings import parse_settings
 from twoslice.studies.data import describe
 from twoslice.studies.locks import locked
@@ -45,46 +46,45 @@ _CURVE = "curve"
 _KEPT = "kept"
 
 
-def execute(
-    folder: Path,
-    dataset: Path,
-    settings: dict[str, Any],
-    images: Sequence[Path],
-    truth: Path,
-    curve: bool,
-) -> None:
+@dataclass(frozen=True)
+class Task:
+    """What a run needs to be made anywhere: where it lies, on what it trains, and what it is
+    scored with; `curve` says whether the checkpoints on the way are scored as well.
+    """
+
+    folder: Path
+    dataset: Path
+    settings: dict[str, Any]
+    images: tuple[Path, ...]
+    truth: Path
+    curve: bool
+
+
+def execute(task: Task) -> None:
     """Train, predict the held-out scans, score them; the last checkpoint counts."""
-    with locked(folder, wait=True):
-        if not (folder / RESULT).is_file():
-            _execute(folder, dataset, settings, images, truth, curve)
+    with locked(task.folder, wait=True):
+        if not (task.folder / RESULT).is_file():
+            atomic.write_json(task.folder / RESULT, _execute(task))
 
 
-def _execute(
-    folder: Path,
-    dataset: Path,
-    settings: dict[str, Any],
-    images: Sequence[Path],
-    truth: Path,
-    curve: bool,
-) -> None:
-    keeper = _Keeper(folder) if curve else Silent()
-    wanted = parse_settings(settings)
-    run = train(Dataset.open(dataset), folder / "run", wanted, resume=True, progress=keeper)
+def _execute(task: Task) -> dict[str, Any]:
+    keeper = _Keeper(task.folder) if task.curve else Silent()
+    settings, place = parse_settings(task.settings), task.folder / "run"
+    run = train(Dataset.open(task.dataset), place, settings, resume=True, progress=keeper)
     if isinstance(keeper, _Keeper):
-        keeper.score(images, truth)
-    found = _score(folder / "run", images, truth, folder / PREDICTIONS)
+        keeper.score(task.images, task.truth)
+    found = _score(place, task.images, task.truth, task.folder / PREDICTIONS)
     meta = json.loads((run.latest / "meta.json").read_text(encoding="utf-8"))
-    result = {
+    shutil.rmtree(task.folder / _KEPT, ignore_errors=True)
+    return {
         "version": __version__,
-        **describe(dataset),
+        **describe(task.dataset),
         "iterations": run.step,
         "seconds": meta["seconds"],
         "summary": found.summary,
-        "largest_piece": _largest(folder / PREDICTIONS, truth),
+        "largest_piece": _largest(task.folder / PREDICTIONS, task.truth),
         "cases": list(found.cases),
     }
-    shutil.rmtree(folder / _KEPT, ignore_errors=True)
-    atomic.write_json(folder / RESULT, result)
 
 
 def read_curve(folder: Path) -> dict[int, dict[str, float]]:
@@ -124,7 +124,7 @@ class _Keeper(Silent):
     folder: Path
 
     @contextmanager
-    def task(self, name: str, total: int, done: int = 0) -> Iterator[Task]:
+    def task(self, name: str, total: int, done: int = 0) -> Iterator[Shown]:
         """In a training, look for a new checkpoint after each step."""
         keeper = self
 

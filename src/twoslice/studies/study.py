@@ -27,7 +27,7 @@ from twoslice.progress import Progress, Silent
 from twoslice.studies import data as datasets
 from twoslice.studies.files import Study, load_study
 from twoslice.studies.grid import PlannedData, PlannedRun, plan_runs
-from twoslice.studies.job import FAILED, RESULT, execute
+from twoslice.studies.job import FAILED, RESULT, Task, execute
 from twoslice.studies.locks import locked
 
 
@@ -158,18 +158,18 @@ class _Maker:
 
     def _job(self, run: PlannedRun) -> Job[None]:
         spec = run.data.data
-        arguments = {
-            "folder": self.out.resolve() / "runs" / run.name,
-            "dataset": self._dataset(run.data),
-            "settings": run.settings.model_dump(mode="json"),
-            "images": datasets.held_out_images(self.dense[spec.dense], spec),
-            "truth": self._truth(run.data),
-            "curve": self.study.curve is not None,
-        }
+        task = Task(
+            folder=self.out.resolve() / "runs" / run.name,
+            dataset=self._dataset(run.data),
+            settings=run.settings.model_dump(mode="json"),
+            images=tuple(datasets.held_out_images(self.dense[spec.dense], spec)),
+            truth=self._truth(run.data),
+            curve=self.study.curve is not None,
+        )
         training = run.settings.training
         gpus = training.devices if training.device == "cuda" else 0
         cores = training.devices if training.devices > 1 else None
-        return Job(run.name, execute, arguments, Needs(cores=cores, gpus=gpus))
+        return Job(run.name, execute, {"task": task}, Needs(cores=cores, gpus=gpus))
 
     def _dataset(self, data: PlannedData) -> Path:
         return self.out.resolve() / "data" / data.name
@@ -197,8 +197,8 @@ def _refuse_other_plan(folder: Path, run: PlannedRun) -> None:
 
 def _differences(saved: Any, asked: Any, name: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(saved, dict) and isinstance(asked, dict):
-        for key in {**saved, **asked}:
-            yield from _differences(saved.get(key), asked.get(key), f"{name}.{key}".lstrip("."))
+        for key in saved.keys() & asked.keys():  # a setting that a version brings is at its default
+            yield from _differences(saved[key], asked[key], f"{name}.{key}".lstrip("."))
     elif saved != asked:
         yield name, f"{saved!r}, now {asked!r}"
 
