@@ -2,8 +2,8 @@
 
 The verbs of the command line are functions here, loaded when they are first asked for, so that
 `import twoslice` stays light: `run_demo`, `import_scans`, `simulate`, `annotate`, `check`,
-`propagate`, `train`, `predict`, `evaluate`, `write_report`, `export_run`; and with them `Dataset`,
-`Settings`, `load_settings`.
+`propagate`, `train`, `predict`, `evaluate`, `write_report`, `run_study`, `export_run`,
+`import_benchmark`; and with them `Dataset`, `Settings`, `load_settings`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _HOMES = {
     "predict": ("twoslice.inference.predict", "predict"),
     "evaluate": ("twoslice.evaluation.evaluate", "evaluate"),
     "write_report": ("twoslice.report.page", "write_report"),
+    "run_study": ("twoslice.studies.study", "run_study"),
+    "import_benchmark": ("twoslice.io.benchmarks", "import_benchmark"),
     "export_run": ("twoslice.export.formats", "export"),
 }
 
