@@ -1,7 +1,7 @@
 """twoslice: segment a set of 3-D scans from two labelled slices in a handful of them.
 
 The verbs of the command line are functions here, loaded when they are first asked for, so that
-`import twoslice` stays light: `run_demo`, `import_scans`, `simulate`, `annotate`, `check`,
+`import twoslice` stays light: `run_demo`, `run`, `import_scans`, `simulate`, `annotate`, `check`,
 `propagate`, `train`, `predict`, `evaluate`, `write_report`, `run_study`, `export_run`,
 `import_benchmark`; and with them `Dataset`, `Settings`, `load_settings`.
 """
@@ -17,6 +17,7 @@ _HOMES = {
     "Settings": ("twoslice.settings", "Settings"),
     "load_settings": ("twoslice.settings", "load_settings"),
     "run_demo": ("twoslice.demo.pipeline", "run_demo"),
+    "run": ("twoslice.pipeline.run", "run_pipeline"),
     "import_scans": ("twoslice.io.importing", "import_scans"),
     "simulate": ("twoslice.annotation.simulate", "simulate"),
     "annotate": ("twoslice.annotator.serve", "annotate"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import typer
 
 from twoslice import options as o
-from twoslice.commands import data, drawing, learning, results, studying
+from twoslice.commands import data, drawing, learning, results, running, studying
 from twoslice.errors import TwosliceError
 from twoslice.progress import for_stderr
 
@@ -61,6 +61,7 @@ def demo(out: o.OutFolder = Path("twoslice-demo"), seed: o.Seed = 0) -> None:
 
 
 # In the order of the way from scans to a page.
+app.command()(running.run)
 app.command("import")(data.import_command)
 app.command()(data.simulate)
 app.command()(drawing.annotate)

@@ -135,6 +135,10 @@ ScoringLabels = Annotated[Path | None, Option(help="Dense labels to score them w
 ShownScans = Annotated[
     list[Path] | None, Option(help="Predicted scans that are not in the dataset; repeatable.")
 ]
+MoreScans = Annotated[
+    list[Path] | None,
+    Option("--predict", help="Scans to predict beside the dataset's; repeatable."),
+]
 
 # Handing on.
 ExportForm = Annotated[str, Option("--to", help="monai-bundle, onnx or nnunet.")]

@@ -122,6 +122,15 @@ class InferenceSettings(_Frozen):
     )
 
 
+class QualitySettings(_Frozen):
+    """How `twoslice run` judges its own label maps, without ground truth."""
+
+    folds: int = Field(
+        3, ge=0, description="trainings that leave some labelled scans out; 0: no such check"
+    )
+    share: float = Field(0.25, gt=0.0, le=1.0, description="of the training that each fold gets")
+
+
 class Settings(_Frozen):
     """All settings of a run."""
 
@@ -133,6 +142,7 @@ class Settings(_Frozen):
     desco: DescoSettings = DescoSettings()
     semi: SemiSettings = SemiSettings()
     inference: InferenceSettings = InferenceSettings()
+    quality: QualitySettings = QualitySettings()
 
     def to_yaml(self) -> str:
         """The settings as YAML that `load_settings` reads back to an equal object."""

@@ -46,12 +46,13 @@ def check_dataset(
     `scheme` says how the slices of a scan should lie; without it, what `simulate` wrote down
     counts, and orthogonal otherwise.
     """
+    incomplete: dict[str, str] = {}
     try:
-        dataset = Dataset.open(root)
+        dataset = Dataset.open(root, faults=incomplete)
     except InputError as error:
         return [Fault("", str(error))]
     scheme = scheme or _recorded_scheme(root)
-    faults: list[Fault] = []
+    faults = [Fault(case, message) for case, message in incomplete.items()]
     drawn: dict[str, SparseAnnotation] = {}
     dense: list[Fault] = []
     cases = [*dataset.cases.values(), *dataset.test_cases.values()]

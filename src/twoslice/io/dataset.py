@@ -17,8 +17,8 @@ nothing but `ignore` says as little as none: its case is unlabelled too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -57,8 +57,11 @@ class Dataset:
     test_cases: Mapping[str, Case]
 
     @classmethod
-    def open(cls, root: Path) -> Dataset:
-        """Read `dataset.json` and list the cases, or say what is missing."""
+    def open(cls, root: Path, *, faults: dict[str, str] | None = None) -> Dataset:
+        """Read `dataset.json` and list the cases, or say what is missing.
+
+        Where `faults` is given, a case that lacks a channel is left out and noted there.
+        """
         description = read_description(root)
         ending = description.file_ending
         cases = find_cases(root, "imagesTr", "labelsTr", ending, description.listed)
@@ -68,8 +71,13 @@ class Dataset:
                 f"Put the scans there, or make the folder with 'twoslice import'."
             )
         test_cases = find_cases(root, "imagesTs", "labelsTs", ending)
-        for case in (*cases.values(), *test_cases.values()):
-            _refuse_missing_channels(root, case, len(description.channel_names))
+        wanted = len(description.channel_names)
+        for found in (cases, test_cases):
+            for case in [case for case in found.values() if len(case.images) != wanted]:
+                if faults is None:
+                    raise DatasetError(_missing_channels(root, case, wanted))
+                faults[case.name] = _missing_channels(root, case, wanted)
+                del found[case.name]
         return cls(root, description, cases, test_cases)
 
     @property
@@ -162,6 +170,34 @@ class Dataset:
             )
         return labels
 
+    def without(self, names: Collection[str]) -> Dataset:
+        """The same dataset, some cases left out of it."""
+        return replace(
+            self,
+            cases={name: case for name, case in self.cases.items() if name not in names},
+            test_cases={name: case for name, case in self.test_cases.items() if name not in names},
+        )
+
+    def only(self, name: str) -> Dataset:
+        """One case alone, by paths that hold in any folder: small enough to send to others."""
+        case = self.case(name)
+        whole = replace(
+            case,
+            images=tuple(path.absolute() for path in case.images),
+            label=case.label.absolute() if case.label else None,
+            parts={plane: path.absolute() for plane, path in case.parts.items()},
+        )
+        description = replace(self.description, listed=None, raw={})
+        return Dataset(self.root.absolute(), description, {name: whole}, {})
+
+    def unlabeling(self, names: Collection[str]) -> Dataset:
+        """The same dataset, some cases as if nobody had drawn in them."""
+        cases = {
+            name: replace(case, label=None, parts={}) if name in names else case
+            for name, case in self.cases.items()
+        }
+        return replace(self, cases=cases)
+
     def _is_labeled(self, case: Case) -> bool:
         if case.parts or case.label is None or self.ignore is None:
             return bool(case.parts) or case.label is not None
@@ -172,9 +208,8 @@ class Dataset:
             return True
 
 
-def _refuse_missing_channels(root: Path, case: Case, channels: int) -> None:
-    if len(case.images) != channels:
-        raise DatasetError(
-            f"{root}: case {case.name} has {len(case.images)} image file(s), but dataset.json "
-            f"names {channels} channel(s). Add the missing files or mend channel_names."
-        )
+def _missing_channels(root: Path, case: Case, channels: int) -> str:
+    return (
+        f"{root}: case {case.name} has {len(case.images)} image file(s), but dataset.json "
+        f"names {channels} channel(s). Add the missing files or mend channel_names."
+    )

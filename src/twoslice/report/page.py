@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -53,6 +53,8 @@ def write_report(
     labels: Path | None = None,
     scans: Sequence[Path] = (),
     rivals: Sequence[Rival] = (),
+    quality: Path | None = None,
+    aside: Mapping[str, str] | None = None,
     title: str | None = None,
     progress: Progress | None = None,
 ) -> Path:

@@ -1,0 +1,105 @@
+"""What stands out in a scan: signs that lie lower and shapes that differ from the other scans'."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoslice.evaluation.calibration import logit
+
+_ODD, _STRANGE = 3.0, 0.25
+_ANSWERED = 0.5
+
+
+@dataclass(frozen=True)
+class ScanSigns:
+    """What is known of one predicted scan: signs and shape of every label, doubt along its axes."""
+
+    case: str
+    signs: list[dict[str, float]]
+    shapes: list[dict[str, Any]]
+    doubt: list[list[float]]
+    drawn: dict[str, list[dict[str, Any]]]
+    """By slice, for each label that shows on it: the final networks' `signs` and `dice` there."""
+
+
+def useful_signs(scans: Sequence[ScanSigns]) -> set[str]:
+    """The signs that say something about these scans: where networks cannot answer a mirrored scan
+    at all (an organ that lies on one side), the mirror says nothing about any of them.
+    """
+    return {
+        name
+        for name in scans[0].signs[0]
+        if name != "mirror"
+        or np.median([each[name] for scan in scans for each in scan.signs]) >= _ANSWERED
+    }
+
+
+def oddities(
+    scans: Sequence[ScanSigns], names: Sequence[str]
+) -> dict[str, tuple[float, list[str]]]:
+    """For each scan how much its shapes differ from the others' (0: not at all), and in what."""
+    found: dict[str, tuple[float, list[str]]] = {scan.case: (0.0, []) for scan in scans}
+    for index, name in enumerate(names):
+        volume = np.array([scan.shapes[index]["ml"] for scan in scans])
+        extent = np.array([max(scan.shapes[index]["extent_mm"]) for scan in scans])
+        for values, words in ((volume, ("small", "large")), (extent, ("short", "long"))):
+            for scan, z in zip(scans, _robust(values), strict=True):
+                if abs(z) > _ODD:
+                    much, notes = found[scan.case]
+                    word = words[int(z > 0)]
+                    notes.append(f"{name} unusually {word}")
+                    found[scan.case] = (much + min(1.0, 0.2 * (abs(z) - _ODD)), notes)
+        for scan in scans:
+            shape = scan.shapes[index]
+            if not shape["pieces"]:
+                found[scan.case][1].append(f"no {name} found")
+            elif shape["largest"] < 1 - _STRANGE:
+                much, notes = found[scan.case]
+                notes.append(f"{name} in {shape['pieces']} pieces")
+                found[scan.case] = (much + 1 - shape["largest"], notes)
+    return found
+
+
+def _robust(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How many robust deviations each value lies from the median, on a logarithmic scale."""
+    logs = np.log(np.maximum(values, 1e-3))
+    away = logs - np.median(logs)
+    scale = max(1.4826 * float(np.median(np.abs(away))), 0.05)
+    z: NDArray[np.float64] = away / scale
+    return z
+
+
+_WORDS = {
+    "softmax": "the networks are unsure of its outline",
+    "certainty": "much of it is doubtful",
+    "networks": "the two networks disagree",
+    "shift": "the answer changes when the scan is moved by two voxels",
+    "mirror": "the answer changes when the scan is mirrored left to right",
+}
+
+
+def typical_signs(scans: Sequence[ScanSigns]) -> dict[str, tuple[float, float]]:
+    """Median and spread of each sign's logit over the scans."""
+    found = {}
+    for name in scans[0].signs[0]:
+        values = np.array([np.mean([logit(s[name]) for s in scan.signs]) for scan in scans])
+        found[name] = float(np.median(values)), max(float(values.std()), 1e-6)
+    return found
+
+
+def reason_of(scan: ScanSigns, notes: list[str], typical: dict[str, tuple[float, float]]) -> str:
+    """In words, what stands out: odd shapes first, then the sign that lies lowest."""
+    below = {
+        name: (float(np.mean([logit(s[name]) for s in scan.signs])) - middle) / scale
+        for name, (middle, scale) in typical.items()
+    }
+    worst = min(below, key=lambda name: below[name])
+    said = list(dict.fromkeys(notes))
+    if below[worst] < -0.5 or not said:
+        said.append(_WORDS.get(worst, worst) if below[worst] < -0.5 else "nothing stands out")
+    return "; ".join(said)
