@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twoslice.studies.hsic import alignment, hsic
-from twoslice.studies.hsic_study import compare_rows, compare_scans, draw_places, in_words
+from twoslice.studies.hsic_study import Comparison, draw_places, in_words
 
 
 def naive(x: np.ndarray, y: np.ndarray) -> float:
@@ -36,7 +36,14 @@ def test_dependent_samples_score_higher_than_independent_ones() -> None:
     x, noise = rng.standard_normal((200, 2)), rng.standard_normal((200, 2))
     assert hsic(x, x**2) > 5 * hsic(x, noise)
     assert alignment(x, 3 * x + 1) == pytest.approx(1.0)  # the kernel knows no scale and no place
-    assert alignment(x, noise) < 0.1
+
+
+def test_few_independent_samples_of_many_values_align_to_zero_on_average() -> None:
+    rng = np.random.default_rng(0)
+    found = [alignment(*rng.standard_normal((2, 10, 500))) for _ in range(200)]
+    assert abs(np.mean(found)) < 3 * np.std(found) / np.sqrt(200)
+    biased = [hsic(*rng.standard_normal((2, 10, 500))) for _ in range(20)]
+    assert np.mean(biased) > 5 * np.std(biased)  # which is why both are told
 
 
 def test_a_constant_slice_depends_on_nothing() -> None:
@@ -55,11 +62,37 @@ def test_scans_whose_slices_repeat_along_the_body_have_parallel_slices_that_know
         scan = rng.standard_normal((1, 20, 18, 12)).astype(np.float32)
         scan[:, :, 9:, :] = rng.standard_normal((1, 20, 9, 1))
         scans.append(scan)
-    draws = [(0.1, 0.6, 0.2), (0.3, 0.8, 0.4), (0.5, 0.5, 0.1)]  # the last is no pair, and passed
-    found = {"image": compare_rows(scans, draws), "feature": compare_rows(scans, draws)}
-    assert found["image"]["share"] == 1.0
-    across = {"image": compare_scans(scans, draws), "feature": compare_scans(scans, draws)}
-    assert "parallel slices know more" in in_words({"rows": found, "scans": across})
+    draws = [
+        (0.1, 0.6, 0.2),
+        (0.3, 0.8, 0.4),
+        (0.5, 0.5, 0.1),
+    ]  # the last: a slice and its neighbour
+    level = Comparison(draws, np.array([20, 18, 12]))
+    for scan in scans:
+        level.add(scan)
+    rows, across = level.by_rows(), level.by_scans()
+    assert rows["share"] == 1.0
+    told = {"rows": {"image": rows, "feature": rows}, "scans": {"image": across, "feature": across}}
+    assert in_words(told).count(", more") == 6  # all but HSIC over six scans, which is bias alone
+    assert across["parallel"]["alignment"] > 0.2 > across["orthogonal"]["alignment"]
+    expected = np.mean([hsic(scan[0, :, :, 1], scan[0, :, :, 7]) for scan in scans])
+    only = Comparison(draws[:1], np.array([20, 18, 12]))
+    for scan in scans:
+        only.add(scan)
+    assert only.by_rows()["parallel"]["hsic"] == pytest.approx(expected)
+
+
+def test_scans_of_different_sizes_are_compared_in_their_common_middle() -> None:
+    rng = np.random.default_rng(0)
+    level = Comparison([(0.1, 0.6, 0.2)], np.array([8, 9, 10]))
+    cut = []
+    for extra in (0, 2, 4, 6):
+        scan = rng.standard_normal((2, 8 + extra, 9 + extra, 10 + extra)).astype(np.float32)
+        level.add(scan)
+        half = extra // 2
+        cut.append(scan[:, half : half + 8, half : half + 9, half : half + 10].astype(np.float16))
+    first, second = (np.stack([scan[..., index] for scan in cut]) for index in (1, 6))
+    assert level.by_scans()["parallel"]["hsic"] == pytest.approx(hsic(first, second))
 
 
 def test_the_same_seed_draws_the_same_slices() -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TRUTH = "red"
 _EVERYWHERE = "-"
+_WIDTH = 4.2
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,10 @@ def draw_contours(result: StudyResult, dense: Mapping[str, Path], path: Path) ->
     opened = Dataset.open(dense[runs[0].data.data.dense])
     cases = [p.name.removesuffix(".nii.gz") for p in sorted(truth.glob("*.nii.gz"))]
     cases = cases[: result.study.pictures]
-    with saved_figure(path, len(cases), len(panels), size=(4.2, 4.2)) as axes:
+    grid = opened.read_grid(cases[0]).ras
+    tall = grid.shape[1] * grid.spacing[1] / (grid.shape[0] * grid.spacing[0])
+    size = (_WIDTH, _WIDTH * tall + 0.3)
+    with saved_figure(path, len(cases), len(panels), size=size) as axes:
         for line, case in zip(axes, cases, strict=True):
             image, labels = opened.read_image(case), read_label_map(truth / f"{case}.nii.gz").data
             index = fullest_slice(labels, Plane.AXIAL)

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from twoslice.io.dataset import Dataset
+from twoslice.io.grid import Shape
 from twoslice.networks.convolutions import Scores
 from twoslice.training.run import Run
-from twoslice.training.volumes import prepare_image
+from twoslice.training.volumes import prepare_image, shape_at
 
 
 class FeatureReader:
@@ -31,6 +32,11 @@ class FeatureReader:
         """A scan as the network takes it (C, I, J, K)."""
         volume = dataset.read_image(case)
         return prepare_image(volume.data, volume.spacing, self.run.plan.spacing)
+
+    def shape(self, dataset: Dataset, case: str) -> Shape:
+        """The voxels of that image; only the scan's header is read."""
+        grid = dataset.read_grid(case).ras
+        return shape_at(grid.shape, grid.spacing, self.run.plan.spacing)
 
     def features(self, image: NDArray[np.float32]) -> NDArray[np.float32]:
         """The feature maps of an image, on its own grid."""

@@ -25,7 +25,8 @@ from twoslice.studies.hsic import alignment, hsic
 if TYPE_CHECKING:
     from twoslice.studies.study import StudyResult
 
-Volume = NDArray[np.float32]
+Volume = NDArray[np.floating]
+Pairs = dict[str, tuple[Volume, Volume]]
 Draw = tuple[float, float, float]
 KINDS = ("parallel", "orthogonal")
 
@@ -42,18 +43,19 @@ def analyse_slices(
     opened = Dataset.open(dense[run.data.data.dense])
     cases = sorted({*opened.cases, *opened.test_cases})[: options.scans]
     draws = draw_places(options.draws, seed=options.seed)
-    levels: dict[str, list[Volume]] = {"image": [], "feature": []}
+    common = np.min([reader.shape(opened, case) for case in cases], axis=0)
+    levels = {level: Comparison(draws, common) for level in ("image", "feature")}
     with progress.task("HSIC", len(cases)) as task:
         for case in cases:
             image = reader.image(opened, case)
-            levels["image"].append(image)
-            levels["feature"].append(reader.features(image))
+            levels["image"].add(image)
+            levels["feature"].add(reader.features(image))
             task.advance(note=case)
     found = {
         "cases": len(cases),
         "draws": options.draws,
-        "rows": {level: compare_rows(scans, draws) for level, scans in levels.items()},
-        "scans": {level: compare_scans(scans, draws) for level, scans in levels.items()},
+        "rows": {level: each.by_rows() for level, each in levels.items()},
+        "scans": {level: each.by_scans() for level, each in levels.items()},
     }
     atomic.write_json(result.out / "hsic.json", found)
     progress.say(in_words(found))
@@ -68,33 +70,40 @@ def draw_places(count: int, *, seed: int) -> list[Draw]:
     return list(zip(first.tolist(), second.tolist(), coronal.tolist(), strict=True))
 
 
-def compare_rows(scans: Sequence[Volume], draws: Sequence[Draw]) -> dict[str, Any]:
-    """HSIC with the positions along the shared axis as samples."""
-    values = _empty()
-    for scan in scans:
-        pairs = [pair for draw in draws if (pair := _pairs(scan, draw)) is not None]
+class Comparison:
+    """Both readings over scans (C, I, J, K) that are added one by one; of each, only the drawn
+    slices are kept, cut to the middle that all scans have (`common`), in half precision.
+    """
+
+    def __init__(self, draws: Sequence[Draw], common: NDArray[np.integer]) -> None:
+        self.draws, self.common = draws, common
+        self.rows = _empty()
+        self.slices: list[list[Pairs]] = [[] for _ in draws]
+
+    def add(self, scan: Volume) -> None:
+        """Take a scan in."""
+        whole = [_pairs(scan, draw) for draw in self.draws]
         for kind in KINDS:
             for name, measure in (("hsic", hsic), ("alignment", alignment)):
-                here = [measure(_by_row(a), _by_row(b)) for a, b in (p[kind] for p in pairs)]
-                values[kind][name].append(float(np.mean(here)))
-    return _summary(values)
+                here = [measure(_by_row(a), _by_row(b)) for a, b in (p[kind] for p in whole)]
+                self.rows[kind][name].append(float(np.mean(here)))
+        cut = scan[:, *_middle(scan.shape[1:], self.common)].astype(np.float16)
+        for kept, draw in zip(self.slices, self.draws, strict=True):
+            kept.append({k: (a.copy(), b.copy()) for k, (a, b) in _pairs(cut, draw).items()})
 
+    def by_rows(self) -> dict[str, Any]:
+        """HSIC with the positions along the shared axis as samples."""
+        return _summary(self.rows)
 
-def compare_scans(scans: Sequence[Volume], draws: Sequence[Draw]) -> dict[str, Any]:
-    """HSIC with the scans as samples, cut to the middle that all of them have."""
-    shape = np.min([scan.shape[1:] for scan in scans], axis=0)
-    cut = [scan[:, *_middle(scan.shape[1:], shape)] for scan in scans]
-    values = _empty()
-    for draw in draws:
-        pairs = [_pairs(scan, draw) for scan in cut]
-        whole = [pair for pair in pairs if pair is not None]
-        if len(whole) < len(cut):
-            continue
-        for kind in KINDS:
-            x, y = (np.stack([pair[kind][side] for pair in whole]) for side in (0, 1))
-            values[kind]["hsic"].append(hsic(x, y))
-            values[kind]["alignment"].append(alignment(x, y))
-    return _summary(values)
+    def by_scans(self) -> dict[str, Any]:
+        """HSIC with the scans as samples."""
+        values = _empty()
+        for kept in self.slices:
+            for kind in KINDS:
+                x, y = (np.stack([pairs[kind][side] for pairs in kept]) for side in (0, 1))
+                values[kind]["hsic"].append(hsic(x, y))
+                values[kind]["alignment"].append(alignment(x, y))
+        return _summary(values)
 
 
 def in_words(found: Mapping[str, Any]) -> str:
@@ -103,20 +112,23 @@ def in_words(found: Mapping[str, Any]) -> str:
     for reading in ("rows", "scans"):
         for level in ("image", "feature"):
             each = found[reading][level]
-            more = "more" if each["parallel"]["hsic"] > each["orthogonal"]["hsic"] else "LESS"
+            parts = []
+            for name, word in (("hsic", "HSIC"), ("alignment", "unbiased and scaled")):
+                parallel, orthogonal = (each[kind][name] for kind in KINDS)
+                more = "more" if parallel > orthogonal else "LESS"
+                parts.append(f"{word} {parallel:.4f} and {orthogonal:.4f}, {more}")
             told.append(
-                f"{level} level, {reading} as samples: parallel {each['parallel']['hsic']:.4f}, "
-                f"orthogonal {each['orthogonal']['hsic']:.4f}: parallel slices know {more} of each "
-                f"other ({100 * each['share']:.0f} % of the pairs)"
+                f"{level} level, {reading} as samples, parallel and orthogonal: "
+                f"{'; '.join(parts)}; HSIC is more in {100 * each['share']:.0f} % of the pairs"
             )
     return "\n".join(told)
 
 
-def _pairs(scan: Volume, draw: Draw) -> dict[str, tuple[Volume, Volume]] | None:
-    """The slices (C, I, ·) of one draw; None if both axial places are the same slice."""
+def _pairs(scan: Volume, draw: Draw) -> Pairs:
+    """The slices (C, I, ·) of one draw; two axial places in one slice are it and its neighbour."""
     first, second = (int(place * scan.shape[3]) for place in draw[:2])
     if first == second:
-        return None
+        second += 1 if second + 1 < scan.shape[3] else -1
     axial = scan[..., first]
     return {
         "parallel": (axial, scan[..., second]),
@@ -144,7 +156,8 @@ def _summary(values: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, A
     told: dict[str, Any] = {}
     for kind in KINDS:
         told[kind] = {name: float(np.mean(found)) for name, found in values[kind].items()}
-        told[kind]["std"] = float(np.std(values[kind]["hsic"], ddof=1))
+        several = len(values[kind]["hsic"]) > 1
+        told[kind]["std"] = float(np.std(values[kind]["hsic"], ddof=1)) if several else 0.0
     parallel, orthogonal = (np.array(values[kind]["hsic"]) for kind in KINDS)
     told["share"] = float((parallel > orthogonal).mean())
     return told
