@@ -127,3 +127,25 @@ def _legend(lines: Sequence[Curve]) -> str:
         for number, line in enumerate(lines)
     )
     return f'<p class="legend">{"".join(entries)}</p>'
+
+
+def scatter(pairs: Sequence[tuple[float, float]], *, title: str) -> str:
+    """Points of two shares from 0 to 1 against each other, and the line on which both agree."""
+    low = 10 * math.floor(10 * min(min(pair) for pair in pairs))
+    high = 100.0
+    frame = _Frame(low, high, low, high)
+    ticks = _ticks(low, high)
+    parts = [
+        f'<svg class="chart" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" '
+        f'aria-label="{escape(title)}" xmlns="http://www.w3.org/2000/svg">'
+    ]
+    parts += [_rule(frame, tick) for tick in ticks]
+    parts += [_foot(frame, tick) for tick in ticks]
+    ends = (frame.x(low), frame.y(low), frame.x(high), frame.y(high))
+    x1, y1, x2, y2 = (f"{value:.1f}" for value in ends)
+    parts.append(f'<line class="diagonal" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>')
+    parts += [
+        f'<circle class="dot" cx="{frame.x(100 * a):.1f}" cy="{frame.y(100 * b):.1f}" r="4"/>'
+        for a, b in pairs
+    ]
+    return "".join(parts) + "</svg>"

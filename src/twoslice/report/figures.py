@@ -74,9 +74,12 @@ def slice_picture(
     grey: tuple[float, float],
     outlines: Sequence[Outline] = (),
     marks: Sequence[Mark] = (),
+    doubt: NDArray[np.float32] | None = None,
     title: str = "",
 ) -> str:
-    """One slice of a scan (I, J, K) as an inline SVG in millimetres."""
+    """One slice of a scan (I, J, K) as an inline SVG in millimetres; `doubt` lies over it in
+    yellow, clear where it is 0.
+    """
     pixels = facing(plane, image, index)
     across, down = _steps(plane, spacing)
     width, height = pixels.shape[1] * across, pixels.shape[0] * down
@@ -86,6 +89,11 @@ def slice_picture(
         f'<image width="{width:.1f}" height="{height:.1f}" preserveAspectRatio="none" '
         f'href="{_png(pixels, grey)}"/>',
     ]
+    if doubt is not None:
+        parts.append(
+            f'<image width="{width:.1f}" height="{height:.1f}" preserveAspectRatio="none" '
+            f'href="{_yellow(facing(plane, doubt, index))}"/>'
+        )
     for outline in outlines:
         parts += _paths(facing(plane, outline.labels, index), across, down, outline)
     parts += [_line(mark, plane, image.shape, spacing, width, height) for mark in marks]
@@ -104,6 +112,15 @@ def _png(pixels: NDArray[np.float32], grey: tuple[float, float]) -> str:
     scaled = np.clip((pixels - low) / (high - low), 0, 1) * 255
     stream = io.BytesIO()
     Image.fromarray(scaled.astype(np.uint8)).save(stream, format="PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
+
+
+def _yellow(share: NDArray[np.float32]) -> str:
+    """A picture that is yellow where `share` is 1, and clear where it is 0."""
+    picture = Image.new("RGBA", (share.shape[1], share.shape[0]), (255, 214, 0, 0))
+    picture.putalpha(Image.fromarray((255 * np.clip(share, 0, 1)).astype(np.uint8)))
+    stream = io.BytesIO()
+    picture.save(stream, format="PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
 
 

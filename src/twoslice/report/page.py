@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +16,7 @@ from twoslice.annotation.types import SparseAnnotation
 from twoslice.errors import SettingsError
 from twoslice.io import atomic
 from twoslice.progress import Progress, Silent
-from twoslice.report import sections
+from twoslice.report import sections, trust
 from twoslice.report.parts import Section
 from twoslice.report.sources import Sources
 from twoslice.report.tables import Rival
@@ -62,16 +64,25 @@ def write_report(
 
     `predictions` are label maps to show, `labels` dense ones to score them with. `scans` says
     where predicted scans lie that are not in the dataset. `rivals` are other ways to get labels,
-    shown beside this run's scores. `title` stands for the dataset's name.
+    shown beside this run's scores. `quality` is the verdict that `twoslice run` reached, `aside`
+    the scans that it could not use, with the reason. `title` stands for the dataset's name.
     """
     target = out or run / "report.html"
     if target.suffix.lower() not in (".html", ".htm"):  # a user's own file must not be replaced
         raise SettingsError(f"--out {target}: expected a name that ends in .html.")
     sources = Sources.open(
-        run, dataset=dataset, predictions=predictions, labels=labels, scans=scans
+        run,
+        dataset=dataset,
+        predictions=predictions,
+        labels=labels,
+        scans=scans,
+        quality=quality,
     )
     drawn = sections.annotations_of(sources)
+    look = sections.scroll(sources, drawn) if sources.predictions else None
     builders: tuple[Callable[[], Section | None], ...] = (
+        *_trusting(sources, look, target, aside or {}),
+        lambda: look,
         lambda: sections.comparison(rivals),
         lambda: sections.scans_table(sources),
         lambda: sections.predicted_labels(sources),
@@ -92,13 +103,38 @@ def write_report(
     return target
 
 
+def _trusting(
+    sources: Sources, look: Section | None, target: Path, aside: Mapping[str, str]
+) -> tuple[Callable[[], Section | None], ...]:
+    """The sections about the verdict, where there is one, and about what was set aside."""
+    verdict = sources.verdict
+    if verdict is None:
+        return (lambda: trust.left_aside(aside),)
+    packed = look.viewer.scans if look is not None and look.viewer is not None else ()
+    numbers = {case: number for number, (case, _) in enumerate(packed)}
+    return (
+        lambda: trust.trust(verdict, sources),
+        lambda: trust.to_look_at(verdict, sources, target, numbers),
+        lambda: trust.how_it_held(verdict, sources),
+        lambda: trust.draw_next(verdict),
+        lambda: trust.left_aside(aside),
+    )
+
+
 def render(page: Page) -> str:
     """The page as HTML; all text is escaped, and an unknown name in the template is an error."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     template = environment.from_string((HERE / "page.html").read_text(encoding="utf-8"))
-    return template.render(page=page, style=(HERE / "page.css").read_text(encoding="utf-8"))
+    script = (HERE / "page.js").read_text(encoding="utf-8")
+    digest = hashlib.sha256(script.encode()).digest()
+    return template.render(
+        page=page,
+        style=(HERE / "page.css").read_text(encoding="utf-8"),
+        script=script,
+        script_hash="sha256-" + base64.b64encode(digest).decode("ascii"),
+    )
 
 
 def _page(
@@ -115,6 +151,10 @@ def _page(
     ]
     if sources.predictions:
         tiles.append(Tile(str(len(sources.predictions)), "scans predicted"))
+    if sources.verdict is not None:
+        found = sources.verdict
+        interval = f"{100 * found.low:.0f} to {100 * found.high:.0f}"
+        tiles.append(Tile(f"{100 * found.expected:.0f}", f"expected Dice, 95 %: {interval}"))
     if sources.evaluation is not None:
         dice = sources.evaluation.summary["overall"]["dice"]
         tiles.append(Tile(f"{100 * dice['mean']:.1f}", "mean Dice on scans with dense labels"))
@@ -153,6 +193,8 @@ def _in_words(sources: Sources, drawn: dict[str, SparseAnnotation], slices: int)
             f"{overall['hd95_mm']['mean']:.1f} ± {overall['hd95_mm']['std']:.1f} mm."
             + (f" {flagged} mask(s) were empty; the table says which." if flagged else "")
         )
+    elif sources.verdict is not None:
+        words.append(sources.verdict.in_words())
     elif sources.predictions:
         words.append(
             "No dense labels were given: look at the pictures before you trust a label map."

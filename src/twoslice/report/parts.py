@@ -44,6 +44,15 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Viewer:
+    """Scans to scroll through: case and JSON of each."""
+
+    scans: tuple[tuple[str, str], ...]
+    has_reference: bool
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class Section:
     """One part of the page; what is empty is left out."""
 
@@ -54,3 +63,5 @@ class Section:
     cards: tuple[Card, ...] = ()
     curves: tuple[Diagram, ...] = ()
     blocks: tuple[Block, ...] = ()
+    viewer: Viewer | None = None
+    items: tuple[str, ...] = ()

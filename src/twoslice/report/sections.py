@@ -10,23 +10,22 @@ from numpy.typing import NDArray
 from twoslice.annotation.reading import read_annotation
 from twoslice.annotation.types import SparseAnnotation
 from twoslice.io.scans import read_label_map
-from twoslice.io.volume import Volume
 from twoslice.planes import Plane
 from twoslice.propagation.views import read_view
 from twoslice.report.curves import Curve, chart, smoothed
-from twoslice.report.figures import Mark, Outline, fullest_slice, slice_picture, window
-from twoslice.report.parts import Block, Card, Diagram, Picture, Section
+from twoslice.report.figures import Mark, Outline
+from twoslice.report.parts import Block, Card, Diagram, Section, Viewer
+from twoslice.report.pictures import doubt_picture, slice_of, three_planes
 from twoslice.report.sources import Sources
 from twoslice.report.tables import (
     Rival,
     rivals_table,
     scores_table,
     sizes_table,
-    worst_first,
 )
+from twoslice.report.viewer import Shown, pack
 
 MOST_CARDS = 12
-PLANES = (Plane.AXIAL, Plane.CORONAL, Plane.SAGITTAL)
 
 
 def comparison(rivals: Sequence[Rival]) -> Section | None:
@@ -44,7 +43,7 @@ def drawn_slices(sources: Sources, annotations: dict[str, SparseAnnotation]) -> 
         volume = sources.dataset.read_image(case)
         labels = annotation.label_map(elsewhere=0)
         pictures = tuple(
-            _picture(
+            slice_of(
                 volume,
                 drawn.plane,
                 drawn.index,
@@ -81,7 +80,7 @@ def propagated_views(sources: Sources, annotations: dict[str, SparseAnnotation])
         cards.append(
             Card(
                 case,
-                _three_planes(volume, [Outline(labels, "propagated")], labels, marks=marks),
+                three_planes(volume, [Outline(labels, "propagated")], labels, marks=marks),
                 figure="" if expected is None else f"expected Dice {100 * expected:.0f}",
             )
         )
@@ -139,8 +138,7 @@ def predicted_labels(sources: Sources) -> Section | None:
     """Predictions in three planes; with dense labels the worst first."""
     if not sources.predictions:
         return None
-    order = worst_first(sources.evaluation) if sources.evaluation else []
-    order += [case for case in sources.predictions if case not in order]
+    order = sources.order
     cards, unseen = [], []
     for case in order[:MOST_CARDS]:
         volume = sources.read_scan(case)
@@ -151,12 +149,18 @@ def predicted_labels(sources: Sources) -> Section | None:
         outlines = [Outline(labels, "predicted")]
         if case in sources.labels:
             outlines.append(Outline(read_label_map(sources.labels[case]).data, "reference"))
-        cards.append(
-            Card(case, _three_planes(volume, outlines, labels), figure=_dice(sources, case))
-        )
+        pictures = three_planes(volume, outlines, labels)
+        doubt = sources.read_doubt(case)
+        if doubt is not None:
+            pictures = (*pictures, doubt_picture(volume, labels, doubt))
+        cards.append(Card(case, pictures, figure=_dice(sources, case)))
+    first = "judged worst" if sources.verdict else "the lowest Dice" if sources.evaluation else ""
     words = (
         "Each scan on the slices that show the most of its targets"
-        + (", the lowest Dice first." if sources.evaluation else "."),
+        + (f", {first} first." if first else "."),
+        "The last picture of a row shows in yellow where the networks doubt."
+        if sources.uncertainty is not None and sources.uncertainty.is_dir()
+        else "",
         _left_out(len(order)),
         f"Scans not found: {', '.join(unseen)}. Name them with --scans." if unseen else "",
     )
@@ -167,9 +171,11 @@ def scans_table(sources: Sources) -> Section | None:
     """A row a predicted scan: metrics where dense labels were given, else volumes."""
     if not sources.predictions:
         return None
+    if sources.verdict is not None and sources.evaluation is None:
+        return None  # the verdict's own table names the scans
     if sources.evaluation is not None:
         words = ("Scored against the dense labels that were given; the lowest Dice first.",)
-        return Section("scans", "Scans", words, scores_table(sources.evaluation))
+        return Section("scores", "Measured", words, scores_table(sources.evaluation))
     sizes = {}
     for case, path in sources.predictions.items():
         labels = read_label_map(path)
@@ -177,7 +183,36 @@ def scans_table(sources: Sources) -> Section | None:
         sizes[case] = (counts, float(np.prod(labels.grid.spacing)) / 1000.0)
     words = ("No dense labels were given, so nothing is scored; these are the predicted volumes.",)
     table = sizes_table(sizes, sources.dataset.class_names)
-    return Section("scans", "Scans", words, table)
+    return Section("scores", "Scans", words, table)
+
+
+def scroll(sources: Sources, annotations: dict[str, SparseAnnotation]) -> Section | None:
+    """Slices of every predicted scan to scroll through, as far as the page has room."""
+
+    def read(case: str) -> Shown | None:
+        volume = sources.read_scan(case)
+        if volume is None:
+            return None
+        drawn = annotations.get(case)
+        reference = sources.labels.get(case)
+        return Shown(
+            case,
+            volume.data[0],
+            volume.spacing,
+            read_label_map(sources.predictions[case]).data,
+            reference=read_label_map(reference).data if reference else None,
+            doubt=sources.read_doubt(case),
+            marks=tuple((each.plane, each.index) for each in drawn.slices) if drawn else (),
+        )
+
+    packed = tuple(pack(sources.order, read))
+    if not packed:
+        return None
+    left = len(sources.predictions) - len(packed)
+    note = f"{left} further scans did not fit into the page." if left else ""
+    words = ("Scroll with the slider, the mouse wheel over a picture, or the arrow keys.",)
+    shown = Viewer(packed, bool(sources.labels), note)
+    return Section("look", "Slice by slice", words, viewer=shown)
 
 
 def settings_block(sources: Sources) -> Section:
@@ -185,49 +220,6 @@ def settings_block(sources: Sources) -> Section:
     text = sources.run.settings.to_yaml()
     words = (f"The run folder {sources.run.folder} holds checkpoints, curves and these settings.",)
     return Section("settings", "Settings", words, blocks=(Block("All settings of the run", text),))
-
-
-def _three_planes(
-    volume: Volume,
-    outlines: Sequence[Outline],
-    labels: NDArray[np.integer],
-    marks: Sequence[Mark] = (),
-) -> tuple[Picture, ...]:
-    return tuple(
-        _picture(
-            volume,
-            plane,
-            fullest_slice(labels, plane),
-            outlines=outlines,
-            marks=[mark for mark in marks if mark.plane != plane],
-        )
-        for plane in PLANES
-    )
-
-
-def _picture(
-    volume: Volume,
-    plane: Plane,
-    index: int,
-    *,
-    outlines: Sequence[Outline],
-    marks: Sequence[Mark],
-) -> Picture:
-    image = volume.data[0]
-    caption = f"{plane} {index}"
-    svg = slice_picture(
-        image,
-        plane=plane,
-        index=index,
-        spacing=volume.spacing,
-        grey=window(image),
-        outlines=outlines,
-        marks=marks,
-        title=caption,
-    )
-    across, down = (axis for axis in range(3) if axis != plane.axis)
-    extent = np.array(volume.shape) * volume.spacing
-    return Picture(svg, caption, float(extent[across] / extent[down]))
 
 
 def _only(labels: NDArray[np.uint8], plane: Plane, index: int) -> NDArray[np.uint8]:
@@ -238,10 +230,13 @@ def _only(labels: NDArray[np.uint8], plane: Plane, index: int) -> NDArray[np.uin
 
 
 def _dice(sources: Sources, case: str) -> str:
+    predicted = {row.case: row.dice for row in sources.verdict.scans} if sources.verdict else {}
+    said = f"predicted {100 * predicted[case]:.0f}" if case in predicted else ""
     if sources.evaluation is None:
-        return ""
+        return said
     scores = [row["dice"] for row in sources.evaluation.cases if row["case"] == case]
-    return f"Dice {100 * float(np.mean(scores)):.1f}" if scores else "no dense label"
+    measured = f"Dice {100 * float(np.mean(scores)):.1f}" if scores else "no dense label"
+    return f"{said}, {measured}" if said and scores else said or measured
 
 
 def annotations_of(sources: Sources) -> dict[str, SparseAnnotation]:

@@ -7,14 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from twoslice.errors import InputError
 from twoslice.evaluation.evaluate import Evaluation, evaluate, label_files
+from twoslice.evaluation.verdict import Verdict
 from twoslice.io.dataset import Dataset
 from twoslice.io.find import find_scans
 from twoslice.io.scans import read_channels
 from twoslice.io.volume import Volume
 from twoslice.propagation.views import FOLDER, read_record, record_path
 from twoslice.report.curves import columns_of
+from twoslice.report.tables import worst_first
 from twoslice.training.journal import read_metrics
 from twoslice.training.run import Run
 
@@ -30,6 +35,8 @@ class Sources:
     labels: dict[str, Path]
     scans: dict[str, tuple[Path, ...]]
     evaluation: Evaluation | None
+    verdict: Verdict | None = None
+    uncertainty: Path | None = None
 
     @classmethod
     def open(
@@ -40,6 +47,7 @@ class Sources:
         predictions: Path | None = None,
         labels: Path | None = None,
         scans: Sequence[Path] = (),
+        quality: Path | None = None,
     ) -> Sources:
         """Find everything, or say what is missing."""
         opened = Run.open(run)
@@ -54,12 +62,31 @@ class Sources:
             labels=label_files(labels) if labels else {},
             scans=_scan_files(data, scans),
             evaluation=_scores(predictions, labels, data),
+            verdict=Verdict.read(quality) if quality else None,
+            uncertainty=predictions / "uncertainty" if predictions else None,
         )
 
     def read_scan(self, case: str) -> Volume | None:
         """The scan of a case, if it lies in the dataset or among the scans that were named."""
         files = self.scans.get(case)
         return read_channels(files) if files else None
+
+    def read_doubt(self, case: str) -> NDArray[np.float32] | None:
+        """The entropy of a prediction, 0 to 1, if `predict --uncertainty` wrote it."""
+        path = self.uncertainty / f"{case}_entropy.nii.gz" if self.uncertainty else None
+        return read_channels([path]).data[0] if path is not None and path.is_file() else None
+
+    @property
+    def order(self) -> list[str]:
+        """The predicted cases in the order in which to look at them: by the verdict, else by
+        measured Dice, the lowest first, else by name.
+        """
+        first: list[str] = []
+        if self.verdict is not None:
+            first = [row.case for row in self.verdict.scans if row.case in self.predictions]
+        elif self.evaluation is not None:
+            first = worst_first(self.evaluation)
+        return first + [case for case in self.predictions if case not in set(first)]
 
     def propagation(self, case: str) -> dict[str, Any]:
         """What propagation wrote down about a case; nothing if it was not propagated."""

@@ -13,11 +13,17 @@ from twoslice.evaluation.evaluate import Evaluation
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: its text, and for a share between 0 and 1 the length of the bar behind it."""
+    """One cell: its text; for a share between 0 and 1 the length of the bar behind it; a number to
+    sort by; files that it links to, by name; the scan that a click on it shows.
+    """
 
     text: str
     bar: float | None = None
     strong: bool = False
+    sort: float | None = None
+    links: tuple[tuple[str, str], ...] = ()
+    show: int | None = None
+    words: bool = False
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,8 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     foot: tuple[Cell, ...] = ()
     note: str = ""
+    sortable: bool = False
+    caption: str = ""
 
 
 @dataclass(frozen=True)
