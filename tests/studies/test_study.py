@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 
 from studies.worlds import make_dense, write_study
+from twoslice.cli import main
 from twoslice.engines.here import Here
 from twoslice.errors import DatasetError, OutputError, PartialError, SettingsError
 from twoslice.evaluation.evaluate import evaluate
 from twoslice.studies import study as studies
 from twoslice.studies.job import Task
+from twoslice.studies.locks import locked
 from twoslice.studies.study import StudyResult, run_study
 
 TABLES = ("table.md", "table.csv", "table.tex")
@@ -206,3 +208,22 @@ def test_a_study_killed_at_any_moment_goes_on_to_the_same_table(
     assert kills >= 1
     for name in TABLES:
         assert (out / name).read_bytes() == (finished.out / name).read_bytes()
+
+
+def test_a_study_that_is_nowhere_is_told_with_those_that_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ending:
+        main(["study", "table5", "--out", str(tmp_path / "out")])
+    assert ending.value.code == 2
+    assert "Shipped are: " in (told := capsys.readouterr().err)
+    assert "table1-la" in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_in_which_a_study_runs_is_refused(world: Path, tmp_path: Path) -> None:
+    with (
+        locked(tmp_path, wait=False),
+        pytest.raises(OutputError, match="another study runs there"),
+    ):
+        run_study(write_study(world), tmp_path, engine=Here())

@@ -167,7 +167,8 @@ class _Maker:
             curve=self.study.curve is not None,
         )
         training = run.settings.training
-        gpus = training.devices if training.device == "cuda" else 0
+        alone = training.devices == 1 and training.device == "auto"
+        gpus = training.devices if training.device == "cuda" else None if alone else 0
         cores = training.devices if training.devices > 1 else None
         return Job(run.name, execute, {"task": task}, Needs(cores=cores, gpus=gpus))
 
@@ -178,7 +179,7 @@ class _Maker:
         return self.out.resolve() / "truth" / data.truth
 
     def _fail(self, run: PlannedRun, error: str, log: str) -> None:
-        folder = self.out / "runs" / run.name
+        folder, error = self.out / "runs" / run.name, error.removeprefix(f"{run.name}: ")
         atomic.write_json(folder / FAILED, {"error": error, "log": log.splitlines()})
         self.progress.say(f"failed: {run.name}: {error}")
 
