@@ -124,12 +124,11 @@ def test_two_jobs_run_at_the_same_time_and_three_do_not(
     jobs = [
         Job(name, work.sleep, {"folder": tmp_path, "name": name, "seconds": 0.5}) for name in "abc"
     ]
-    running = engine.run(jobs)
-    first = next(running)
-    assert (tmp_path / "a").exists()
-    assert (tmp_path / "b").exists()
-    assert not (tmp_path / "c").exists()
-    assert {first.value, *(each.value for each in running)} == set("abc")
+    [*engine.run([Job(str(n), work.tell_process) for n in range(4)])]  # both have started
+    assert {each.value for each in engine.run(jobs)} == set("abc")
+    begun = {name: (tmp_path / name).stat().st_mtime for name in "abc"}
+    ended = {name: (tmp_path / f"{name}-done").stat().st_mtime for name in "abc"}
+    assert max(begun["a"], begun["b"]) < min(ended["a"], ended["b"]) <= begun["c"]
 
 
 def test_memory_that_is_taken_keeps_others_waiting_and_reaches_the_job(
@@ -141,10 +140,12 @@ def test_memory_that_is_taken_keeps_others_waiting_and_reaches_the_job(
         Job(name, work.sleep, {"folder": tmp_path, "name": name, "seconds": 0.3}, much)
         for name in "ab"
     ]
-    running = engine.run(jobs)
-    next(running)
-    assert not (tmp_path / "b").exists()
-    next(running)
+    assert len([*engine.run(jobs)]) == 2
+    begun, ended = (
+        sorted((tmp_path / f"{name}{end}").stat().st_mtime for name in "ab")
+        for end in ("", "-done")
+    )
+    assert begun[1] >= ended[0]
     told = {
         each.job.name: each.get()
         for each in engine.run(

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from twoslice.engines.here import Here
-from twoslice.engines.jobs import Engine
+from twoslice.engines.jobs import Engine, in_worker
 from twoslice.engines.local import LocalEngine, usable_cores
 from twoslice.errors import SettingsError
 from twoslice.memory import parse_bytes
+from twoslice.progress import Progress, Silent
 
 EngineName = Literal["local", "dask"]
 
@@ -45,6 +46,7 @@ def open_engine(
     jobs: int | None = None,
     isolated: bool = False,
     shared: Path | None = None,
+    progress: Progress | None = None,
 ) -> Engine:
     """The engine that the options name, to be used as a context.
 
@@ -56,12 +58,35 @@ def open_engine(
     _refuse_useless(options)
     memory = None if options.memory is None else parse_bytes(options.memory)
     if options.on_dask:
-        raise SettingsError("--engine dask: not there yet.")
-    workers = options.workers or usable_cores()
+        return _open_dask(options, memory, shared, progress or Silent())
+    workers = options.workers or (1 if in_worker() else usable_cores())
     workers = max(1, workers if jobs is None else min(workers, jobs))
     if workers == 1 and not isolated:
         return Here(memory)
     return LocalEngine(workers, memory=memory)
+
+
+def _open_dask(
+    options: EngineOptions, memory: int | None, shared: Path | None, progress: Progress
+) -> Engine:
+    from twoslice.engines import clusters
+
+    if options.scheduler is not None:
+        engine = clusters.connect(options.scheduler, memory=memory, say=progress.say)
+    elif options.cluster is not None:
+        logs = shared.resolve() / "logs" if shared is not None else None
+        engine = clusters.start_batch(
+            options.cluster, options.workers, memory=memory, say=progress.say, logs=logs
+        )
+    else:
+        engine = clusters.start_here(options.workers, memory=memory, say=progress.say)
+    try:
+        if shared is not None:
+            engine.require(shared.resolve())
+    except BaseException:
+        engine.close()
+        raise
+    return engine
 
 
 def _refuse_useless(options: EngineOptions) -> None:

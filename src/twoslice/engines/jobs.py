@@ -26,11 +26,12 @@ _LOG_LINES = 200
 @dataclass(frozen=True)
 class Needs:
     """What a job takes while it runs: `cores` (None: its worker's share of the machine), whole
-    `gpus`, and `memory` in bytes (None: its worker's share), which it is also held to.
+    `gpus` (None: one, where there are any), and `memory` in bytes (None: its worker's share),
+    which it is also held to.
     """
 
     cores: int | None = None
-    gpus: int = 0
+    gpus: int | None = 0
     memory: int | None = None
 
 
@@ -96,8 +97,18 @@ class Attempt(Generic[T]):
     log: str = ""
 
 
+_in_worker = False
+
+
+def in_worker() -> bool:
+    """Whether this process runs jobs for another: it then starts no workers of its own unasked."""
+    return _in_worker
+
+
 def attempt(job: Job[T]) -> Attempt[T]:
     """Try a job, in the worker that it was given to, within the memory that it may take."""
+    global _in_worker
+    _in_worker = True
     try:
         with bounded(job.needs.memory):
             return Attempt(value=job.function(**job.arguments))

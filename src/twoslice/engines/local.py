@@ -50,19 +50,23 @@ class LocalEngine(Engine):
         for job in jobs:
             self._refuse_impossible(job)
         waiting = deque((job, 1) for job in jobs)
+        ready: deque[Outcome[T]] = deque()
         try:
-            while waiting or self._busy:
+            while waiting or self._busy or ready:
                 while waiting and (place := self._place_for(waiting[0][0])) is not None:
                     self._start(place, *waiting.popleft())
+                if ready:  # the next jobs are under way while the caller looks at this one
+                    yield ready.popleft()
+                    continue
                 for worker, attempt in self._ended():
                     job, tried = self._busy.pop(worker)
                     self._put_back(worker)
                     if attempt.raised is None:
-                        yield Outcome(job, attempt.value, attempt.error, attempt.log, tried)
+                        ready.append(Outcome(job, attempt.value, attempt.error, attempt.log, tried))
                     elif tried <= self.retries:
                         waiting.appendleft((job, tried + 1))
                     else:
-                        yield given_up(job, attempt.raised, tried, attempt.log)
+                        ready.append(given_up(job, attempt.raised, tried, attempt.log))
         finally:
             self._stop([*self._busy])
             self._busy.clear()
@@ -88,11 +92,14 @@ class LocalEngine(Engine):
         return max(1, self.cores // self._count)
 
     def _refuse_impossible(self, job: Job[Any]) -> None:
-        if job.needs.gpus > len(self.gpus):
+        if self._gpus(job) > len(self.gpus):
             raise EngineError(
                 f"{job.name}: needs {job.needs.gpus} GPU(s), and this machine has "
                 f"{len(self.gpus)}. Ask for fewer, or use --engine dask."
             )
+
+    def _gpus(self, job: Job[Any]) -> int:
+        return min(1, len(self.gpus)) if job.needs.gpus is None else job.needs.gpus
 
     def _place_for(self, job: Job[Any]) -> Place | None:
         """Where a job can start now; None while others take what it needs."""
@@ -106,11 +113,12 @@ class LocalEngine(Engine):
             taken = sum(other.needs.memory or self.memory for other, _ in self._busy.values())
             if memory + taken > self.memory * self._count:
                 return None
-        if not job.needs.gpus:
+        wanted = self._gpus(job)
+        if not wanted:
             return Place(cores, None)
         given = {gpu for each in self._busy for gpu in each.place.gpus or ()}
         free = [gpu for gpu in self.gpus if gpu not in given]
-        return Place(cores, tuple(free[: job.needs.gpus])) if len(free) >= job.needs.gpus else None
+        return Place(cores, tuple(free[:wanted])) if len(free) >= wanted else None
 
     def _start(self, place: Place, job: Job[Any], tried: int) -> None:
         """Give the job to an idle worker of that place, or to a new one."""
