@@ -53,6 +53,23 @@ RegistrarName = Annotated[
     Literal["batched", "ants"] | None, Option(help="What registers the slices.")
 ]
 
+# Where jobs run.
+EngineName = Annotated[
+    Literal["local", "dask"] | None, Option("--engine", help="Processes here, or a Dask cluster.")
+]
+Workers = Annotated[int | None, Option(min=1, help="Jobs at once; chosen if unsaid.")]
+WorkerMemory = Annotated[
+    str | None, Option("--memory", metavar="SIZE", help="Most that a worker may take: '8GB'.")
+]
+Scheduler = Annotated[
+    str | None, Option(metavar="ADDRESS", help="A running Dask scheduler: tcp://HOST:8786.")
+]
+ClusterName = Annotated[
+    str | None, Option(help="Start workers by slurm, pbs, …, or as a YAML file says.")
+]
+Devices = Annotated[int | None, Option(min=1, help="Devices a node; training.devices.")]
+Nodes = Annotated[int | None, Option(min=1, help="Machines, under torchrun; training.nodes.")]
+
 # Importing scans.
 LabelFiles = Annotated[
     list[Path] | None, Option(help="Label files named as the cases, or their folder.")

@@ -378,7 +378,7 @@ def test_the_next_scan_is_read_while_one_is_predicted(
     """The second scan's reader waits for the first one's prediction to have begun, and the first
     one's prediction waits for that reader: without overlap neither would ever end.
     """
-    from twoslice.inference import predict as module
+    from twoslice.inference import scan as module
 
     for name in ("a", "b"):
         scan_at(tmp_path / "in" / f"{name}.nii.gz")

@@ -21,11 +21,17 @@ def predict(
     window: o.WindowName = None,
     series: o.Series = None,
     overwrite: o.Overwrite = False,
+    engine: o.EngineName = None,
+    workers: o.Workers = None,
+    memory: o.WorkerMemory = None,
+    scheduler: o.Scheduler = None,
+    cluster: o.ClusterName = None,
 ) -> None:
     """Segment scans with a trained run.
 
     Each label map lies on exactly the grid of its scan. What is finished is not made again.
     """
+    from twoslice.engines.choose import EngineOptions
     from twoslice.inference.predict import predict as infer
 
     asked = {
@@ -44,6 +50,7 @@ def predict(
         changes={name: value for name, value in asked.items() if value is not None},
         overwrite=overwrite,
         progress=for_stderr(),
+        engine=EngineOptions(engine, workers, memory, scheduler, cluster),
     )
     report = f"twoslice report {run} --predictions {out}, or, " if run.is_dir() else ""
     typer.echo(

@@ -7,8 +7,10 @@ size and time that were read, the label map the size that was written. Anything 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from twoslice.errors import OutputError
@@ -18,13 +20,30 @@ from twoslice.io.find import FoundScan
 from twoslice.settings import InferenceSettings
 from twoslice.training.run import Run
 
+_SHARE_OF_TIME = 20
+"""A record is written again after so many times the time that it took."""
+
 
 class Manifest:
-    """The record of one folder; `add` and `fail` write it anew, whole."""
+    """The record of one folder, a context: `add` and `fail` write it anew, whole; but a long one
+    only as often as that takes a small share of the time, and at the end.
+    """
 
     def __init__(self, out: Path, identity: dict[str, Any], cases: dict[str, Any]) -> None:
         self.out, self.identity, self.cases = out, identity, cases
         self.failed: dict[str, str] = {}
+        self._due = 0.0
+
+    def __enter__(self) -> Manifest:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.write()
 
     @classmethod
     def claim(
@@ -67,13 +86,13 @@ class Manifest:
         before = known.get("files", {}) if known.get("scan") == _stamps(scan.paths) else {}
         now = {self._name(path): path.stat().st_size for path in files}
         self.cases[scan.case] = {"scan": _stamps(scan.paths), "files": {**before, **now}}
-        self.write()
+        self._write_if_due()
 
     def fail(self, case: str, fault: str) -> None:
         """A case could not be predicted."""
         self.failed[case] = fault
         self.cases.pop(case, None)
-        self.write()
+        self._write_if_due()
 
     def write(self) -> None:
         """Write it, whole or not at all."""
@@ -83,6 +102,14 @@ class Manifest:
             "failed": self.failed,
         }
         atomic.write_json(self.out / MANIFEST, record)
+
+    def _write_if_due(self) -> None:
+        """Of thousands of cases, what is not noted when the power goes is made again."""
+        begun = time.monotonic()
+        if begun >= self._due:
+            self.write()
+            now = time.monotonic()
+            self._due = now + _SHARE_OF_TIME * (now - begun)
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.out).as_posix()

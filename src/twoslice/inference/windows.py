@@ -26,7 +26,7 @@ intensities and its probabilities all of it then stays under 6 GB, and results d
 the machine unless it is a small one."""
 _MOST_HELD = 2**30
 """For the slices that wait for their last window: these and the window's own, along one axis."""
-_SHARE = 0.4
+_SHARE, _SHARE_HELD = 0.4, 0.2
 _PAPER_PATCH, _PAPER_STRIDE = (112, 112, 80), (18, 18, 4)
 _STEP = 16
 _SIGMA = 0.125  # of a window's side, as MONAI and nnU-Net have it
@@ -84,7 +84,8 @@ def choose_window(
     if _voxels(whole) <= most:
         return Window(whole, whole)
     axis = shape.index(max(shape))
-    deepest = int(_MOST_HELD // (8 * maps * _voxels(shape) // shape[axis]))
+    held = min(_MOST_HELD, int(_SHARE_HELD * memory))
+    deepest = int(held // (8 * maps * _voxels(shape) // shape[axis]))
     limits = [*whole]
     limits[axis] = min(whole[axis], max(patch[axis], deepest))
     grown = _grown(patch, _triple(limits), most)

@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import contextlib
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from twoslice.annotation.reading import read_annotation
-from twoslice.annotation.types import SparseAnnotation
-from twoslice.errors import DatasetError, InputError, PartialError
-from twoslice.io import atomic
+from twoslice.engines.choose import EngineOptions, open_engine
+from twoslice.engines.here import Here
+from twoslice.engines.jobs import Engine, Job, Needs, watch
+from twoslice.errors import DatasetError, InputError, JobError, PartialError, TwosliceError
 from twoslice.io.dataset import Dataset
-from twoslice.io.grid import Grid
-from twoslice.io.scans import write_labels
+from twoslice.io.logs import kept_log
 from twoslice.progress import Progress, Silent
-from twoslice.propagation.quality import POOR
-from twoslice.propagation.views import FOLDER, read_record, record_path, view_path
+from twoslice.propagation.cases import CaseSummary, needed_bytes, propagate_case
+from twoslice.propagation.views import FOLDER
 from twoslice.settings import PropagationSettings
 
-VERSION = 2
-"""Raised when the views of the same input change, so that old ones are made anew."""
-
-
-@dataclass(frozen=True)
-class CaseSummary:
-    """One propagated case: `expected` Dice and each plane's self-check and decay."""
-
-    case: str
-    record: dict[str, Any]
-    kept: bool
-
-    @property
-    def expected(self) -> float | None:
-        """The Dice that the self-check expects; None with a single plane."""
-        value = self.record["quality"]["expected_dice"]
-        return None if value is None else float(value)
-
-    @property
-    def poor(self) -> bool:
-        """True if the case is worth a look."""
-        return self.expected is not None and self.expected < POOR
+WORTH_WORKERS = 8
+"""Cases from which on workers are started unasked: before, their own start takes longer."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +45,9 @@ def propagate_dataset(
     settings: PropagationSettings | None = None,
     progress: Progress | None = None,
     out: Path | None = None,
+    engine: EngineOptions | None = None,
 ) -> PropagationSummary:
-    """Propagate every labelled case into `out` (the dataset's `propagated` folder).
+    """Propagate every labelled case into `out` (the dataset's `propagated` folder), on `engine`.
 
     A case that is there, made from the same drawn slices with the same settings, is kept. A case
     that fails is told at once and does not stop the others; at the end PropagationPartialError says
@@ -84,20 +60,23 @@ def propagate_dataset(
             f"first: twoslice annotate {dataset.root}"
         )
     folder = out or dataset.root / FOLDER
-    done: list[CaseSummary] = []
+    done: dict[str, CaseSummary] = {}
     failures: dict[str, str] = {}
-    with progress.task("propagate", len(dataset.labeled)) as task:
-        for case in dataset.labeled:
-            try:
-                done.append(_propagate_case(dataset, case, folder, settings))
-            except InputError as error:
-                failures[case] = _named(case, error)
+    with _open(dataset, engine, folder, progress) as opened:
+        jobs = [_job(dataset, case, folder, settings, opened) for case in dataset.labeled]
+        for outcome in watch(opened, jobs, name="propagate", progress=progress):
+            case = outcome.job.name
+            if isinstance(outcome.error, InputError | JobError):
+                failures[case] = _named(case, outcome.error) + kept_log(folder, outcome)
                 progress.say(f"error: {failures[case]}")
-            task.advance(note=case)
-    for summary in done:
+            else:
+                done[case] = outcome.get()
+    cases = tuple(done[case] for case in dataset.labeled if case in done)
+    for summary in cases:
         if summary.poor:
             progress.say(_warning(summary))
-    whole = PropagationSummary(folder, tuple(done), failures)
+    failures = {case: failures[case] for case in dataset.labeled if case in failures}
+    whole = PropagationSummary(folder, cases, failures)
     if failures:
         first = next(iter(failures.values()))
         raise PropagationPartialError(
@@ -106,6 +85,30 @@ def propagate_dataset(
             whole,
         )
     return whole
+
+
+def _open(
+    dataset: Dataset, options: EngineOptions | None, folder: Path, progress: Progress
+) -> Engine:
+    """As many workers as are worth their start, unless somebody said how many."""
+    options = options or EngineOptions()
+    jobs = len(dataset.labeled)
+    if options.workers is None and not options.on_dask and jobs < WORTH_WORKERS:
+        options = replace(options, workers=1)
+    return open_engine(options, jobs=jobs, shared=folder, progress=progress)
+
+
+def _job(
+    dataset: Dataset, case: str, folder: Path, settings: PropagationSettings, engine: Engine
+) -> Job[CaseSummary]:
+    """One case; for another process with its own files alone, by paths that hold anywhere."""
+    needs = Needs()
+    if not isinstance(engine, Here):
+        dataset, folder = dataset.only(case), folder.absolute()
+        with contextlib.suppress(InputError):  # the job will say what is wrong with the scan
+            needs = Needs(memory=needed_bytes(dataset, case))
+    arguments = {"dataset": dataset, "case": case, "folder": folder, "settings": settings}
+    return Job(case, propagate_case, arguments, needs)
 
 
 def summary_table(summary: PropagationSummary) -> list[dict[str, Any]]:
@@ -126,92 +129,9 @@ def summary_table(summary: PropagationSummary) -> list[dict[str, Any]]:
     return rows
 
 
-def _propagate_case(
-    dataset: Dataset, case: str, folder: Path, settings: PropagationSettings
-) -> CaseSummary:
-    made_from = _made_from(dataset, case, settings)
-    try:
-        record = read_record(folder, case)
-        there = all(view_path(folder, case, name).is_file() for name in record["views"])
-        if there and record.get("made_from") == made_from:
-            return CaseSummary(case, record, kept=True)
-    except DatasetError:
-        pass
-    # torch is imported here, so that a stage with nothing left to do is over at once.
-    from twoslice.propagation.propagate import propagate_scan
-
-    annotation = read_annotation(dataset, case)
-    volume = dataset.read_image(case)
-    result = propagate_scan(
-        volume.data,
-        annotation,
-        classes=dataset.classes,
-        spacing=volume.spacing,
-        settings=settings,
-    )
-    maps: dict[str, NDArray[np.uint8]] = {n: view.label for n, view in result.views.items()}
-    maps |= {f"{name}_cycle": error for name, error in result.cycle.items()}
-    if result.disagreement is not None:
-        maps["disagreement"] = result.disagreement
-    record = {
-        "case": case,
-        "slices": [{"plane": d.plane.value, "index": d.index} for d in annotation.slices],
-        "views": _view_trees(annotation, list(result.views)),
-        "quality": result.quality.to_tree(dataset.class_names),
-        "made_from": made_from,
-    }
-    _write(folder, case, maps, record, volume.grid)
-    return CaseSummary(case, record, kept=False)
-
-
-def _view_trees(annotation: SparseAnnotation, names: Sequence[str]) -> dict[str, Any]:
-    """For each view its source slices: the distance map is the way to the nearest of them."""
-    trees = {}
-    for name in names:
-        sources = [d for d in annotation.slices if name in (d.plane.value, "fused")]
-        trees[name] = {"sources": [f"{d.plane.value} {d.index}" for d in sources]}
-    return trees
-
-
-def _write(
-    folder: Path,
-    case: str,
-    maps: dict[str, NDArray[np.uint8]],
-    record: dict[str, Any],
-    grid: Grid,
-) -> None:
-    """The record goes last: with it there, everything is."""
-    record_path(folder, case).unlink(missing_ok=True)
-    for name, values in maps.items():
-        write_labels(view_path(folder, case, name), values, grid)
-    atomic.write_json(record_path(folder, case), record)
-
-
-def _made_from(dataset: Dataset, case: str, settings: PropagationSettings) -> dict[str, Any]:
-    """What the views depend on: another drawing, scan, setting or version makes them anew."""
-    files = dataset.case(case)
-    return {
-        "version": VERSION,
-        "settings": settings.model_dump(mode="json"),
-        "labels": dataset.classes,
-        "ignore": dataset.ignore,
-        "label": _digest(files.label) if files.label else None,
-        "parts": {plane.value: _digest(path) for plane, path in files.parts.items()},
-        "image": [_digest(path) for path in files.images],
-    }
-
-
-def _digest(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "blake2b").hexdigest()[:32]
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}. Make it readable.") from None
-
-
-def _named(case: str, error: InputError) -> str:
+def _named(case: str, error: TwosliceError) -> str:
     text = str(error)
-    return text if text.startswith(f"case {case}:") else f"case {case}: {text}"
+    return text if text.startswith((f"case {case}:", f"{case}:")) else f"case {case}: {text}"
 
 
 def _warning(summary: CaseSummary) -> str:

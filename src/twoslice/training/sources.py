@@ -14,6 +14,7 @@ from twoslice.annotation.reading import DenseLabelError, read_annotation
 from twoslice.errors import AnnotationError, DatasetError, ScanError
 from twoslice.io.cache import VolumeCache
 from twoslice.io.dataset import Dataset
+from twoslice.memory import memory_bound
 from twoslice.methods.base import LabelSource, Method
 from twoslice.objectives.weights import NEVER
 from twoslice.progress import Progress
@@ -26,6 +27,8 @@ from twoslice.training.recipes import find_recipe
 from twoslice.training.volumes import HIGH, LOW, prepare_image, resample_view, shape_at
 
 View = tuple[NDArray[np.uint8], NDArray[np.int16]]
+_MOST_MAPPED = 512 * 2**20
+"""Of prepared scans in memory at a time; an eighth of the bound, where one is set."""
 
 
 def open_source(
@@ -87,6 +90,7 @@ def image_cache(dataset: Dataset, plan: Plan, folder: Path) -> VolumeCache:
         sources=lambda case: dataset.case(case).images,
         settings={"percentiles": [LOW, HIGH], "spacing": plan.spacing},
         keep_open=64,
+        keep_bytes=min(_MOST_MAPPED, (memory_bound() or 8 * _MOST_MAPPED) // 8),
     )
 
 
