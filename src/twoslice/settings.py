@@ -78,7 +78,9 @@ class TrainingSettings(_Frozen):
     precision: Literal["auto", "32-true", "16-mixed", "bf16-mixed"] = Field(
         "auto", description="auto: mixed in the modern recipe on CUDA devices that have it"
     )
-    devices: int = Field(1, ge=1, description="processes, a device each; each has its own batch")
+    devices: int = Field(1, ge=1, description="processes a node, a device and a batch each")
+    nodes: int = Field(1, ge=1, description="machines, each with so many devices; see torchrun")
+    sync_batch_norm: bool = Field(False, description="statistics over the batches of all devices")
     pictures: bool = Field(True, description="what the networks see, drawn at each checkpoint")
     mlflow: str | None = Field(None, description="an MLflow server, or a folder, to log to as well")
 

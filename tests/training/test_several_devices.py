@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from training import one_of_two, tiny
+from twoslice.errors import SettingsError
 from twoslice.io.dataset import Dataset
 from twoslice.methods.registry import find_method
 from twoslice.progress import Silent
 from twoslice.settings import Settings
+from twoslice.training.augment import quarter_turns
 from twoslice.training.checkpoints import list_checkpoints
+from twoslice.training.devices import refuse_other_launch, started_by_torchrun
 from twoslice.training.journal import read_metrics
+from twoslice.training.patches import PatchSource
 from twoslice.training.planner import make_plan
 from twoslice.training.run import Run
 from twoslice.training.sources import open_source
@@ -66,6 +72,86 @@ def test_processes_share_the_larger_batch_without_overlap(
     told = replace(source, rank=1, world=world).all_cases(iteration)
     assert told == whole.cases
     assert told[1] == parts[1].cases[0]
+
+
+@pytest.mark.parametrize(("world", "size"), [(2, 1), (2, 2), (3, 1), (4, 3)])
+def test_no_unlabelled_scan_is_seen_twice_in_a_round_of_all_processes(
+    world: int, size: int, tmp_path: Path
+) -> None:
+    scans = [f"scan {number}" for number in range(11)]
+    source = PatchSource(
+        labeled=[],
+        unlabeled=scans,
+        open_image=lambda name: np.zeros((1, 4, 4, 4), np.float32),
+        patch=(4, 4, 4),
+        voxel=(1.0, 1.0, 1.0),
+        augmentation=quarter_turns(),
+        sizes=(0, size),
+        foreground_share=0.0,
+        seed=5,
+    )
+    ranks = [replace(source, rank=rank, world=world) for rank in range(world)]
+    seen: list[str] = []
+    for iteration in range(3 * len(scans)):
+        for each in ranks:
+            slots = range(each.rank * size, (each.rank + 1) * size)
+            seen += each.cases(iteration, range(0), slots)
+    rounds = [seen[start : start + len(scans)] for start in range(0, 3 * len(scans), len(scans))]
+    assert all(sorted(each) == sorted(scans) for each in rounds)
+    assert rounds[0] != rounds[1]
+
+
+@pytest.mark.slow
+def test_a_training_resumed_under_torchrun_ends_with_the_weights_of_an_unbroken_one(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    """Two devices, started by the command, then by torchrun from the first checkpoint."""
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    program = str(Path(sys.executable).with_name("twoslice"))
+    settings = tiny.settings(
+        iterations=4, checkpoint_every=2, recipe="paper", sync_batch_norm=True, pictures=False
+    )
+    file = written(settings, tmp_path / "settings.yaml")
+    train = [program, "train", str(dataset.root), "--out"]
+    first = [*train, str(whole), "--settings", str(file), "--devices", "2"]
+    _succeed(first)
+    shutil.copytree(whole, resumed)
+    shutil.rmtree(resumed / "checkpoints" / "step-000004")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    torchrun += ["--master-addr", "127.0.0.1", "--master-port", str(20000 + os.getpid() % 20000)]
+    _succeed([*torchrun, "--no-python", *train, str(resumed), "--resume"])
+    weights = [
+        load_file(next((folder / "checkpoints" / "step-000004").glob("weights*.safetensors")))
+        for folder in (whole, resumed)
+    ]
+    assert weights[0].keys() == weights[1].keys()
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def _succeed(command: list[str]) -> None:
+    ended = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, timeout=LIMIT, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_processes_started_otherwise_than_the_settings_say_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, two = (tiny.settings(devices=count).training for count in (1, 2))
+    refuse_other_launch(one)
+    with pytest.raises(SettingsError, match="nothing here says which of them this machine is"):
+        refuse_other_launch(tiny.settings(nodes=2).training)
+    for name, value in (
+        ("TORCHELASTIC_RUN_ID", "x"),
+        ("LOCAL_WORLD_SIZE", "2"),
+        ("WORLD_SIZE", "2"),
+    ):
+        monkeypatch.setenv(name, value)
+    refuse_other_launch(two)
+    with pytest.raises(SettingsError, match=r"torchrun started 2 process.*for 1 on each of 1"):
+        refuse_other_launch(one)
+    assert started_by_torchrun() == (2, 1)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Literal
 
@@ -26,13 +27,16 @@ def make_fabric(settings: TrainingSettings) -> Fabric:
     """Lightning Fabric on the devices and in the precision that the settings name. Several devices
     are a process each, with their gradients averaged (DDP; gloo between CPU processes).
     """
-    strategy = DDPStrategy() if settings.devices > 1 else "auto"
+    strategy = DDPStrategy() if settings.devices * settings.nodes > 1 else "auto"
     # The layout of 1×1×1 kernels has two names, and DDP takes one for the other.
     warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
+    # Where SLURM is installed, a training need not be one of its jobs.
+    warnings.filterwarnings("ignore", message="The `srun` command is available")
     try:
         return Fabric(
             accelerator=settings.device,
             devices=settings.devices,
+            num_nodes=settings.nodes,
             strategy=strategy,
             precision=choose_precision(settings),
         )
@@ -46,6 +50,39 @@ def make_fabric(settings: TrainingSettings) -> Fabric:
             f"training.device = {settings.device!r}: this machine has no such device, or PyTorch "
             f"cannot use it. Set training.device to auto or cpu."
         ) from None
+
+
+def start_fabric(settings: TrainingSettings) -> Fabric:
+    """As `make_fabric`, for a training: refuses processes that were started otherwise."""
+    refuse_other_launch(settings)
+    return make_fabric(settings)
+
+
+def started_by_torchrun() -> tuple[int, int] | None:
+    """The devices a node and the nodes that torchrun started this process among; None without."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return None
+    local, world = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
+    return local, world // local
+
+
+def refuse_other_launch(settings: TrainingSettings) -> None:
+    """Processes that were not started as the settings say would each train alone, or wait for
+    others that never come.
+    """
+    found, wanted = started_by_torchrun(), (settings.devices, settings.nodes)
+    if found is not None and found != wanted:
+        raise SettingsError(
+            f"torchrun started {found[0]} process(es) on each of {found[1]} node(s), but the "
+            f"training is for {wanted[0]} on each of {wanted[1]}. Start it with --nproc-per-node "
+            f"{wanted[0]} --nnodes {wanted[1]}, or a new run with --devices and --nodes to match."
+        )
+    others = {"TORCHELASTIC_RUN_ID", "SLURM_NTASKS", "NODE_RANK"}
+    if settings.nodes > 1 and not others & os.environ.keys():
+        raise SettingsError(
+            f"--nodes {settings.nodes}: nothing here says which of them this machine is. Start "
+            f"the command on each with torchrun, or with srun (docs/cluster.md)."
+        )
 
 
 def choose_precision(settings: TrainingSettings) -> Precision:

@@ -15,6 +15,7 @@ from twoslice.errors import SettingsError, TrainingError
 from twoslice.io.dataset import Dataset
 from twoslice.methods.base import Losses, Method
 from twoslice.methods.registry import find_method
+from twoslice.networks.synced import synchronise
 from twoslice.progress import Progress, Silent
 from twoslice.settings import Settings, find_difference, load_settings
 from twoslice.training.averaging import Averaged
@@ -25,7 +26,13 @@ from twoslice.training.checkpoints import (
     load_checkpoint,
     save_checkpoint,
 )
-from twoslice.training.devices import make_fabric, seed_everything, sum_of_all, to_device
+from twoslice.training.devices import (
+    make_fabric,
+    seed_everything,
+    start_fabric,
+    sum_of_all,
+    to_device,
+)
 from twoslice.training.interrupt import Interrupt
 from twoslice.training.journal import PICTURES, Journal
 from twoslice.training.memory import memory_told, refuse_too_large
@@ -57,10 +64,10 @@ def train(
         run = Run.open(out)
         _refuse_other_data(run, dataset)
         _refuse_other_settings(run, settings)
-        fabric = make_fabric(run.settings.training)
+        fabric = start_fabric(run.settings.training)
     else:
         settings = settings or load_settings()
-        fabric = make_fabric(settings.training)
+        fabric = start_fabric(settings.training)
         plan = make_plan(dataset, settings, gpu=fabric.device.type != "cpu")
         run = Run.create(out, settings, plan, dataset)
         if resume:
@@ -102,6 +109,8 @@ class Trainer:
         seed_everything(self.settings.seed, step=0)
         self.method: Method = kind(run.plan.network, run.settings)
         self.method.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
+        if self.settings.sync_batch_norm and self.fabric.world_size > 1:
+            synchronise(self.method)
         self.rate = self.settings.learning_rate or self.recipe.learning_rate
         groups = [{"params": [*network.parameters()]} for network in self.method.networks]
         optimizer = self.recipe.optimizer(groups, self.rate)
