@@ -73,6 +73,7 @@ def test_scans_whose_slices_repeat_along_the_body_have_parallel_slices_that_know
     rows, across = level.by_rows(), level.by_scans()
     assert rows["share"] == 1.0
     told = {"rows": {"image": rows, "feature": rows}, "scans": {"image": across, "feature": across}}
+    told |= {"distance": {"image": level.by_distance()}}
     assert in_words(told).count(", more") == 6  # all but HSIC over six scans, which is bias alone
     assert across["parallel"]["alignment"] > 0.2 > across["orthogonal"]["alignment"]
     expected = np.mean([hsic(scan[0, :, :, 1], scan[0, :, :, 7]) for scan in scans])
@@ -80,6 +81,19 @@ def test_scans_whose_slices_repeat_along_the_body_have_parallel_slices_that_know
     for scan in scans:
         only.add(scan)
     assert only.by_rows()["parallel"]["hsic"] == pytest.approx(expected)
+
+
+def test_neighbours_are_told_from_slices_far_apart() -> None:
+    """Each slice is the one below it with a little noise: what is shared fades with distance."""
+    rng = np.random.default_rng(0)
+    level = Comparison([(0.5, 0.52, 0.1), (0.1, 0.9, 0.1)], np.array([30, 20, 40]))
+    for _ in range(4):
+        walk = np.cumsum(rng.standard_normal((1, 30, 20, 40)), axis=3)
+        level.add(walk.astype(np.float32))
+    near, far = level.by_distance()
+    assert (near["from"], far["to"]) == (0.0, 1.0)
+    assert near["pairs"] == far["pairs"] == 4
+    assert near["alignment"] > 2 * far["alignment"]
 
 
 def test_scans_of_different_sizes_are_compared_in_their_common_middle() -> None:
