@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import html
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
@@ -37,15 +40,23 @@ class Page(HTMLParser):
         self.reaching: list[str] = []
         self.tags: list[str] = []
         self.words = ""
+        self.scripts: list[str] = []
+        self._inside = False
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        kind = dict(attrs).get("type")
+        self._inside = tag == "script" and kind is None
+        assert kind in (None, "application/json", "button", "checkbox", "range")
         for name, value in attrs:
             if name in ("src", "href", "srcset", "action", "data", "xlink:href", "poster"):
                 self.reaching.append(value or "")
 
     def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.scripts.append(data)
+            self._inside = False
         self.words += data
 
 
@@ -77,7 +88,10 @@ def test_the_page_takes_nothing_from_outside_and_escapes_names(made: Path) -> No
     assert all(value.startswith(("data:image/png;base64,", "#")) for value in page.reaching)
     assert text.replace("http://www.w3.org/2000/svg", "").count("://") == 0
     assert "url(" not in text
-    assert "script" not in page.tags
+    for script in page.scripts:  # no file, and the policy names the only one that may run
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert f"script-src 'sha256-{digest}'" in html.unescape(text)
+    assert len(page.scripts) == 1
     assert "b" not in page.tags[page.tags.index("h1") : page.tags.index("nav")]
     assert "data <b>&" in page.words
 
@@ -94,7 +108,15 @@ def test_every_part_is_there_when_everything_is_given(made: Path) -> None:
         rivals=[Rival("ours", scores, "2 test scans")],
     )
     text = path.read_text(encoding="utf-8")
-    for anchor in ("comparison", "scans", "predictions", "drawn", "propagated", "training"):
+    for anchor in (
+        "look",
+        "comparison",
+        "scores",
+        "predictions",
+        "drawn",
+        "propagated",
+        "training",
+    ):
         assert f'<section id="{anchor}">' in text
     # 2 labelled scans with 2 drawn slices and 3 propagated views each, 2 predictions of 3 planes.
     assert text.count('<svg class="slice"') == 2 * 2 + 2 * 3 + 2 * 3

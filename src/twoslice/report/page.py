@@ -77,12 +77,12 @@ def write_report(
         labels=labels,
         scans=scans,
         quality=quality,
+        aside=(aside or {}).keys(),
     )
     drawn = sections.annotations_of(sources)
     look = sections.scroll(sources, drawn) if sources.predictions else None
     builders: tuple[Callable[[], Section | None], ...] = (
         *_trusting(sources, look, target, aside or {}),
-        lambda: look,
         lambda: sections.comparison(rivals),
         lambda: sections.scans_table(sources),
         lambda: sections.predicted_labels(sources),
@@ -109,12 +109,13 @@ def _trusting(
     """The sections about the verdict, where there is one, and about what was set aside."""
     verdict = sources.verdict
     if verdict is None:
-        return (lambda: trust.left_aside(aside),)
+        return lambda: look, lambda: trust.left_aside(aside)
     packed = look.viewer.scans if look is not None and look.viewer is not None else ()
     numbers = {case: number for number, (case, _) in enumerate(packed)}
     return (
         lambda: trust.trust(verdict, sources),
         lambda: trust.to_look_at(verdict, sources, target, numbers),
+        lambda: look,
         lambda: trust.how_it_held(verdict, sources),
         lambda: trust.draw_next(verdict),
         lambda: trust.left_aside(aside),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,10 +48,12 @@ class Sources:
         labels: Path | None = None,
         scans: Sequence[Path] = (),
         quality: Path | None = None,
+        aside: Collection[str] = (),
     ) -> Sources:
-        """Find everything, or say what is missing."""
+        """Find everything, or say what is missing; cases set aside are as if they were not there."""
         opened = Run.open(run)
-        data = Dataset.open(dataset or Path(opened.data.root))
+        root = dataset or Path(opened.data.root)
+        data = Dataset.open(root, faults={} if aside else None).without(aside)
         if labels is not None and predictions is None:
             raise InputError(f"{labels}: labels need predictions to score. Add --predictions DIR.")
         return cls(

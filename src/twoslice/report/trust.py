@@ -44,8 +44,8 @@ def trust(verdict: Verdict, sources: Sources) -> Section:
     if verdict.on_drawn is not None:
         words.append(
             f"On the drawn slices themselves the final networks reach "
-            f"{100 * verdict.on_drawn:.0f}. They were taught with these, so that figure says nothing "
-            f"about other scans."
+            f"{100 * verdict.on_drawn:.0f}. They were taught with these, so that figure says "
+            f"nothing about other scans."
         )
     checks = [sources.propagation(case) for case in sources.dataset.labeled]
     planes = [c["quality"]["expected_dice"] for c in checks if "quality" in c]

@@ -1,0 +1,140 @@
+"""The verdict: calibrated on points it can be checked on, and in the order of what it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twoslice.errors import InputError
+from twoslice.evaluation.advice import Candidate, advise
+from twoslice.evaluation.calibration import Point, calibrate, firmness, logit, squash
+from twoslice.evaluation.oddities import ScanSigns, oddities, useful_signs
+from twoslice.evaluation.verdict import Verdict, reach_verdict
+from twoslice.planes import Plane
+
+NAMES = ("organ", "spot")
+
+
+def signs(value: float, mirror: float = 0.8) -> dict[str, float]:
+    return {"softmax": value, "certainty": value, "networks": value, "mirror": mirror}
+
+
+def scan(case: str, value: float, **more: object) -> ScanSigns:
+    shape = {"ml": 10.0, "extent_mm": [20.0, 30.0, 25.0], "pieces": 1, "largest": 1.0}
+    found = ScanSigns(case, [signs(value)] * 2, [dict(shape), dict(shape)], [[1.0]] * 3, {})
+    return replace(found, **more)  # type: ignore[arg-type]
+
+
+def points(value: float, dice: float, cases: int = 5) -> list[Point]:
+    return [Point(f"case {n}", "axial 3", "organ", signs(value), dice, 100.0) for n in range(cases)]
+
+
+@given(st.floats(0.05, 0.98))
+def test_logit_and_squash_undo_each_other(share: float) -> None:
+    assert squash(logit(share)) == pytest.approx(share)
+
+
+@given(st.floats(0.5, 0.95), st.floats(0.3, 0.95))
+def test_a_scan_as_firm_as_the_held_out_slices_is_given_their_dice(
+    value: float, dice: float
+) -> None:
+    verdict = reach_verdict([scan("a", value), scan("b", value)], points(value, dice), NAMES)
+    assert verdict.scans[0].dice == pytest.approx(dice)
+    assert verdict.expected == pytest.approx(dice)
+    assert verdict.low < dice < verdict.high
+    assert verdict.held_out == pytest.approx(dice)
+
+
+def test_the_offset_lies_between_the_held_out_networks_firmness_and_the_final_ones() -> None:
+    found = points(0.7, 0.8)
+    hopeful, narrow = calibrate(found)
+    taught = firmness(signs(0.95))
+    middle, wide = calibrate(found, taught)
+    gloomy = logit(0.8) - taught
+    assert middle == pytest.approx((hopeful + gloomy) / 2)
+    assert wide > narrow
+
+
+def test_scans_that_scatter_more_widen_the_interval() -> None:
+    same, apart = points(0.8, 0.8), points(0.8, 0.8)
+    apart = [replace(p, dice=d) for p, d in zip(apart, (0.5, 0.9, 0.7, 0.95, 0.6), strict=True)]
+    assert calibrate(apart)[1] > calibrate(same)[1]
+
+
+def test_without_held_out_trainings_the_verdict_says_so_and_is_wide() -> None:
+    verdict = reach_verdict([scan("a", 0.9), scan("b", 0.8)], [], NAMES)
+    assert verdict.held_out is None
+    assert "no training was held out" in verdict.in_words()
+    assert verdict.high - verdict.low > 0.2
+
+
+def test_less_firm_scans_come_first() -> None:
+    found = [scan(f"scan {value}", value) for value in (0.9, 0.6, 0.95, 0.8)]
+    verdict = reach_verdict(found, points(0.8, 0.8), NAMES)
+    assert [row.case for row in verdict.scans] == ["scan 0.6", "scan 0.8", "scan 0.9", "scan 0.95"]
+
+
+def test_an_odd_shape_moves_a_scan_forward_and_is_named() -> None:
+    usual = [scan(f"scan {n}", 0.85) for n in range(8)]
+    strange = {"ml": 90.0, "extent_mm": [20.0, 30.0, 25.0], "pieces": 4, "largest": 0.5}
+    odd = scan("odd", 0.85, shapes=[strange, dict(strange, pieces=0, ml=0.0, largest=0.0)])
+    verdict = reach_verdict([*usual, odd], points(0.85, 0.8), NAMES)
+    first = verdict.scans[0]
+    assert first.case == "odd"
+    assert "organ unusually large" in first.why
+    assert "organ in 4 pieces" in first.why
+    assert "no spot found" in first.why
+    assert first.dice < verdict.scans[1].dice
+    assert all(
+        not notes for case, (_, notes) in oddities([*usual, odd], NAMES).items() if case != "odd"
+    )
+
+
+def test_a_mirror_that_networks_cannot_answer_at_all_has_no_say() -> None:
+    blind = [scan(str(n), 0.8, signs=[signs(0.8, mirror=0.01 * n)] * 2) for n in range(5)]
+    assert "mirror" not in useful_signs(blind)
+    assert "mirror" in useful_signs([scan("a", 0.8)])
+    verdict = reach_verdict(blind, points(0.8, 0.75), NAMES)
+    assert len({row.dice for row in verdict.scans}) == 1
+
+
+def test_a_verdict_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    draw = advise([candidate("a", 0.6), candidate("b", 0.9)], [Plane.AXIAL])
+    verdict = reach_verdict([scan("a", 0.9)], points(0.8, 0.8), NAMES, draw)
+    verdict.write(tmp_path / "quality.json")
+    assert Verdict.read(tmp_path / "quality.json") == verdict
+    (tmp_path / "other.json").write_text('{"points": 3}')
+    with pytest.raises(InputError, match="not a file that 'twoslice run' wrote"):
+        Verdict.read(tmp_path / "other.json")
+
+
+def candidate(case: str, dice: float, **more: object) -> Candidate:
+    doubt = [np.exp(-0.5 * (np.arange(20) - peak) ** 2).tolist() for peak in (5, 10, 15)]
+    found = Candidate(case, dice, [dice, 1.0], doubt, (20, 40, 20), (), True)
+    return replace(found, **more)  # type: ignore[arg-type]
+
+
+def test_the_next_scan_is_poor_and_like_other_poor_ones() -> None:
+    alone = candidate("alone", 0.3, features=[9.0, -5.0])
+    crowd = [candidate(f"crowd {n}", 0.4, features=[0.4, 1.0 + 0.01 * n]) for n in range(5)]
+    good = [candidate(f"good {n}", 0.95, features=[0.95, 1.0]) for n in range(5)]
+    advice = advise([alone, *crowd, *good], [Plane.AXIAL, Plane.CORONAL])
+    assert advice is not None
+    assert advice.scan.startswith("crowd")
+    # Doubt peaks at 15 of 20 along the axial axis, and at 10 of 20 along 40 coronal slices.
+    assert advice.slices == ["axial 15", "coronal 21"]
+
+
+def test_one_more_slice_lies_away_from_the_drawn_ones_and_outsiders_are_not_drawn_in() -> None:
+    drawn = candidate("drawn", 0.5, drawn=((Plane.AXIAL, 15), (Plane.CORONAL, 21)))
+    outside = candidate("outside", 0.1, open=False)
+    advice = advise([drawn, outside], [Plane.AXIAL, Plane.CORONAL])
+    assert advice is not None
+    assert advice.scan == ""
+    assert advice.slice_in == "drawn"
+    assert advice.slice == "sagittal 5"
