@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 
 from engines.loopback import loopback
 from propagation.scenes import two_blobs
+from twoslice import cli
 from twoslice.annotation.simulate import simulate
 from twoslice.engines.choose import EngineOptions
 from twoslice.io.dataset import Dataset, write_description
@@ -110,3 +112,31 @@ def test_a_scheduler_whose_worker_is_killed_in_the_middle_gives_the_same_files(
         assert killing.killed
     assert summary_table(shared) == summary_table(alone)
     assert files(tmp_path / "shared") == files(tmp_path / "alone")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--engine", "dask"], "pip install 'twoslice[dask]'"),
+        (["--cluster", "slurm"], "pip install 'twoslice[dask]'"),
+        (["--engine", "local", "--cluster", "slurm"], "--cluster is for --engine dask"),
+        (["--memory", "much"], "'much' is no amount of memory"),
+    ],
+)
+def test_the_command_says_in_one_line_what_is_missing_or_wrong(
+    options: list[str],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    dataset = make_dataset(tmp_path, 1)
+    found = importlib.util.find_spec
+    absent = ("distributed", "dask_jobqueue")
+    monkeypatch.setattr("importlib.util.find_spec", lambda n: None if n in absent else found(n))
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["propagate", str(dataset.root), *options])
+    assert ended.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert told in line
+    assert not (dataset.root / "propagated").exists()
