@@ -13,6 +13,7 @@ import pytest
 
 from pipeline import made
 from training import tiny
+from twoslice.cli import main
 from twoslice.errors import DatasetError, InputError, OutputError, SettingsError
 from twoslice.evaluation.verdict import Verdict
 from twoslice.pipeline.run import RunResult, run_pipeline
@@ -167,3 +168,23 @@ def test_a_folder_that_holds_something_else_and_a_dataset_without_drawings_are_r
             data.root, tmp_path / "new", made.settings().model_copy(update={"method": "nonesuch"})
         )
     assert not (tmp_path / "new").exists()
+
+
+def test_report_of_a_run_folder_writes_its_page_again_with_measured_dice(
+    ended: tuple[Path, RunResult, dict[str, str], Heard], tmp_path: Path
+) -> None:
+    root, _, _, _ = ended
+    labels = tmp_path / "dense"
+    labels.mkdir()
+    for index in range(10, 14):
+        affine = nib.load(root / "out" / "predictions" / f"tiny_{index}.nii.gz").affine
+        nib.save(nib.Nifti1Image(tiny.scan(index)[1], affine), labels / f"tiny_{index}.nii.gz")
+    page = tmp_path / "again.html"
+    arguments = ["report", str(root / "out"), "--labels", str(labels), "--out", str(page)]
+    with pytest.raises(SystemExit) as ending:
+        main(arguments)
+    assert ending.value.code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "Dense labels of 4 scans were given" in text
+    assert "measured Dice" in text
+    assert "tiny_39" in text  # set aside, and still named

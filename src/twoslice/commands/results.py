@@ -106,9 +106,20 @@ def report(
     labels: o.ScoringLabels = None,
     scans: o.ShownScans = None,
 ) -> None:
-    """Write one self-contained HTML page about a run."""
+    """Write one self-contained HTML page about a run.
+
+    RUN may also be what `twoslice run` made: its page is then written again.
+    """
     from twoslice.report.page import write_report
 
+    if (run / "run.json").is_file():
+        from twoslice.pipeline.record import Record
+        from twoslice.pipeline.run import write_page
+
+        record = Record.open(run)
+        made = write_page(record, more=scans or (), labels=labels, page=out, progress=for_stderr())
+        typer.echo(f"{made}: open it in a browser.")
+        return
     page = write_report(
         run,
         out,

@@ -30,6 +30,7 @@ from twoslice.inference.predict import predict
 from twoslice.io import atomic
 from twoslice.io.dataset import Dataset
 from twoslice.io.grid import Shape
+from twoslice.pipeline.run import is_trained
 from twoslice.progress import Progress, Silent
 from twoslice.propagation.dataset import propagate_dataset
 from twoslice.propagation.threads import single_threaded
@@ -38,7 +39,6 @@ from twoslice.report.page import write_report
 from twoslice.report.tables import Rival
 from twoslice.settings import load_settings
 from twoslice.training.loop import train
-from twoslice.training.run import Run
 
 DESCO, DRAWN, PROPAGATED = "DeSCO", "drawn slices alone", "propagation alone"
 SCORES = {
@@ -176,7 +176,7 @@ class _Demo:
     def train(self, name: str) -> None:
         """One training, from its last checkpoint if it was stopped."""
         run, begun = self.runs[name], (self.runs[name] / "settings.yaml").is_file()
-        if begun and _finished(Run.open(run)):
+        if is_trained(run):
             return
         changes = self.changes(name)
         said = " ".join(f"--set {change}" for change in changes)
@@ -235,7 +235,3 @@ class _Demo:
             title=f"Demo on phantoms, seed {self.seed}",
             progress=self.progress,
         )
-
-
-def _finished(run: Run) -> bool:
-    return run.has_checkpoint and run.step >= run.plan.iterations

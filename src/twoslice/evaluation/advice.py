@@ -1,9 +1,9 @@
 """What to draw next: one more slice, or two slices in one more scan, where they should help most.
 
-A scan is worth drawing in if it is judged poor and if many other poor ones are like it: the expected
-error of each scan counts for a candidate as far as the two are alike in signs and shapes. Of a scan,
-the slices are taken on which the networks doubt most; for one more slice in a scan that has some,
-those far from the drawn ones count more.
+A scan is worth drawing in if it is judged poor and if many other poor ones are like it: the error
+expected of each scan counts for a candidate as far as the two are alike in signs and shapes. Of a
+scan, the slices are taken on which the networks doubt most; for one more slice in a scan that has
+some, those far from the drawn ones count more.
 """
 
 from __future__ import annotations

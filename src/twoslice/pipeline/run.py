@@ -193,16 +193,7 @@ class _Pipeline:
     def report(self, more: Sequence[Path], labels: Path | None) -> Path:
         """The page."""
         with self.record.stage("report"):
-            page = write_report(
-                self.run,
-                self.out / "report.html",
-                predictions=self.predictions,
-                labels=labels,
-                scans=more,
-                quality=self.out / "quality.json",
-                aside={case: entry["reason"] for case, entry in self.record.aside.items()},
-                progress=self.progress,
-            )
+            page = write_page(self.record, more=more, labels=labels, progress=self.progress)
             self.record.made(page)
         return page
 
@@ -216,6 +207,28 @@ class _Pipeline:
         if case not in self.record.aside:
             self.progress.say(f"set aside {case}: {reason}")
         self.record.set_aside(case, stage, reason)
+
+
+def write_page(
+    record: Record,
+    *,
+    more: Sequence[Path] = (),
+    labels: Path | None = None,
+    page: Path | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """The page of a run that has reached its verdict, from what lies in its folder."""
+    return write_report(
+        record.out / "run",
+        page or record.out / "report.html",
+        dataset=Path(record.tree["dataset"]),
+        predictions=record.out / "predictions",
+        labels=labels,
+        scans=more,
+        quality=record.out / "quality.json",
+        aside={case: entry["reason"] for case, entry in record.aside.items()},
+        progress=progress,
+    )
 
 
 class _Muted:

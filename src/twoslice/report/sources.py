@@ -50,7 +50,7 @@ class Sources:
         quality: Path | None = None,
         aside: Collection[str] = (),
     ) -> Sources:
-        """Find everything, or say what is missing; cases set aside are as if they were not there."""
+        """Find everything, or say what is missing; cases set aside count as not there."""
         opened = Run.open(run)
         root = dataset or Path(opened.data.root)
         data = Dataset.open(root, faults={} if aside else None).without(aside)
