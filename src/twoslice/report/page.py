@@ -80,9 +80,23 @@ def write_report(
         aside=(aside or {}).keys(),
     )
     drawn = sections.annotations_of(sources)
+    built = _build(sources, drawn, rivals, target, aside or {}, progress or Silent())
+    atomic.write_text(target, render(_page(title or sources.dataset.name, sources, drawn, built)))
+    return target
+
+
+def _build(
+    sources: Sources,
+    drawn: dict[str, SparseAnnotation],
+    rivals: Sequence[Rival],
+    target: Path,
+    aside: Mapping[str, str],
+    progress: Progress,
+) -> tuple[Section, ...]:
+    """Every section that has something to say."""
     look = sections.scroll(sources, drawn) if sources.predictions else None
     builders: tuple[Callable[[], Section | None], ...] = (
-        *_trusting(sources, look, target, aside or {}),
+        *_trusting(sources, look, target, aside),
         lambda: sections.comparison(rivals),
         lambda: sections.scans_table(sources),
         lambda: sections.predicted_labels(sources),
@@ -92,15 +106,12 @@ def write_report(
         lambda: sections.settings_block(sources),
     )
     built: list[Section] = []
-    with (progress or Silent()).task("report", len(builders)) as task:
+    with progress.task("report", len(builders)) as task:
         for build in builders:
             section = build()
             built += [section] if section is not None else []
             task.advance()
-    atomic.write_text(
-        target, render(_page(title or sources.dataset.name, sources, drawn, tuple(built)))
-    )
-    return target
+    return tuple(built)
 
 
 def _trusting(

@@ -47,20 +47,26 @@ def trust(verdict: Verdict, sources: Sources) -> Section:
             f"{100 * verdict.on_drawn:.0f}. They were taught with these, so that figure says "
             f"nothing about other scans."
         )
-    checks = [sources.propagation(case) for case in sources.dataset.labeled]
-    planes = [c["quality"]["expected_dice"] for c in checks if "quality" in c]
-    known = [value for value in planes if value is not None]
-    if known:
-        words.append(
-            f"Propagation, checked plane against plane, expects a Dice of "
-            f"{100 * float(np.mean(known)):.0f} of its own labels in the drawn scans."
-        )
+    words += _propagation_check(sources)
     lines = [
         f"{point.case}, {point.slice}, {point.label}: Dice {100 * point.dice:.0f}"
         for point in verdict.points
     ]
     block = Block("Held-out trainings, slice by slice", "\n".join(lines))
     return Section("trust", "How far to trust it", tuple(words), blocks=(block,) if lines else ())
+
+
+def _propagation_check(sources: Sources) -> list[str]:
+    """What propagation expects of itself, leaving one plane out at a time."""
+    checks = [sources.propagation(case) for case in sources.dataset.labeled]
+    planes = [c["quality"]["expected_dice"] for c in checks if "quality" in c]
+    known = [value for value in planes if value is not None]
+    if not known:
+        return []
+    return [
+        f"Propagation, checked plane against plane, expects a Dice of "
+        f"{100 * float(np.mean(known)):.0f} of its own labels in the drawn scans."
+    ]
 
 
 def to_look_at(
