@@ -34,5 +34,5 @@ def broken_dataset(root: Path, *, cases: int, labeled: int) -> dict[str, str]:
     drawn[:, :, 7], drawn[:, 9, :] = 0, 0
     label = root / "labelsTr" / f"{names[4]}.nii.gz"
     nib.save(nib.Nifti1Image(drawn, shifted), label)
-    words = ("read", "read", "same value", "finite", "another grid")
+    words = ("cut short", "is empty", "same value", "finite", "another grid")
     return dict(zip(names, words, strict=True))

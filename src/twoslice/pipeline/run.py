@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twoslice.annotation.check import check_dataset
-from twoslice.errors import DatasetError, PartialError
+from twoslice.errors import DatasetError, InputError, PartialError
 from twoslice.evaluation.verdict import Verdict
 from twoslice.inference.inputs import read_manifest
 from twoslice.inference.predict import predict
@@ -32,6 +32,7 @@ from twoslice.progress import Progress, Silent
 from twoslice.propagation.dataset import PropagationPartialError, propagate_dataset
 from twoslice.report.page import write_report
 from twoslice.settings import Settings, load_settings
+from twoslice.training.checkpoints import clear_leftovers
 from twoslice.training.devices import available_device
 from twoslice.training.loop import train
 from twoslice.training.planner import Plan, make_plan
@@ -89,10 +90,14 @@ class _Pipeline:
         self.progress = progress or Silent()
         self.record = Record.claim(out, root, settings)
         self.run, self.predictions = out / "run", out / "predictions"
+        # What a killed life left half written; a training clears its own folder.
+        for folder in (out, self.predictions, self.predictions / "uncertainty", out / "quality"):
+            clear_leftovers(folder)
 
     def check(self) -> Dataset:
         """The dataset without the scans that cannot be used."""
         with self.record.stage("check"):
+            self.record.aside.clear()  # what was mended meanwhile takes part
             wanted = self.settings.annotation
             scheme = wanted.scheme if "scheme" in wanted.model_fields_set else None
             for fault in check_dataset(self.root, scheme=scheme, progress=self.progress):
@@ -111,7 +116,12 @@ class _Pipeline:
         """Every scan to predict, by case: the dataset's, its test scans, and those named."""
         scans = {name: case.images for name, case in {**data.cases, **data.test_cases}.items()}
         for found in find_scans(more) if more else ():
-            scans.setdefault(found.case, found.paths)
+            if found.case in scans and scans[found.case] != found.paths:
+                raise InputError(
+                    f"{found.paths[0]}: case {found.case} is the name of a scan in {self.root} "
+                    f"too. Rename one of them."
+                )
+            scans[found.case] = found.paths
         return scans
 
     def propagate(self, data: Dataset) -> Dataset:
