@@ -48,14 +48,15 @@ def analyse_slices(
     reader = FeatureReader(result.folder(run) / "run")
     opened = Dataset.open(dense[run.data.data.dense])
     cases = sorted({*opened.cases, *opened.test_cases})[: options.scans]
-    draws = draw_places(options.draws, seed=options.seed)
+    draws = draw_places(options.draws, seed=(options.seed,))
     common = np.min([reader.shape(opened, case) for case in cases], axis=0)
     levels = {level: Comparison(draws, common) for level in ("image", "feature")}
     with progress.task("HSIC", len(cases)) as task:
-        for case in cases:
+        for index, case in enumerate(cases):
             image = reader.image(opened, case)
-            levels["image"].add(image)
-            levels["feature"].add(reader.features(image))
+            own = draw_places(options.draws, seed=(options.seed, index))
+            levels["image"].add(image, own)
+            levels["feature"].add(reader.features(image), own)
             task.advance(note=case)
     found = {
         "cases": len(cases),
@@ -70,7 +71,7 @@ def analyse_slices(
     return found
 
 
-def draw_places(count: int, *, seed: int) -> list[Draw]:
+def draw_places(count: int, *, seed: Sequence[int]) -> list[Draw]:
     """Pairs of slices as shares of the scan's sides: two axial ones and a coronal one."""
     rng = np.random.default_rng(seed)
     first, second, coronal = rng.random((3, count))
@@ -78,8 +79,9 @@ def draw_places(count: int, *, seed: int) -> list[Draw]:
 
 
 class Comparison:
-    """Both readings over scans (C, I, J, K) that are added one by one; of each, only the drawn
-    slices are kept, cut to the middle that all scans have (`common`), in half precision.
+    """Both readings over scans (C, I, J, K) that are added one by one. `draws` are the places that
+    scans are compared with each other at: of each scan only these slices are kept, cut to the
+    middle that all scans have (`common`), in half precision.
     """
 
     def __init__(self, draws: Sequence[Draw], common: NDArray[np.integer]) -> None:
@@ -88,15 +90,15 @@ class Comparison:
         self.apart: list[tuple[float, float]] = []
         self.slices: list[list[Pairs]] = [[] for _ in draws]
 
-    def add(self, scan: Volume) -> None:
-        """Take a scan in."""
-        whole = [_pairs(scan, draw) for draw in self.draws]
+    def add(self, scan: Volume, own: Sequence[Draw]) -> None:
+        """Take a scan in; `own` are the places that its rows are compared at."""
+        whole = [_pairs(scan, draw) for draw in own]
         for kind in KINDS:
             for name, measure in (("hsic", hsic), ("alignment", alignment)):
                 here = [measure(_by_row(a), _by_row(b)) for a, b in (p[kind] for p in whole)]
                 self.rows[kind][name].append(float(np.mean(here)))
                 if (kind, name) == ("parallel", "alignment"):
-                    far = [abs(first - second) for first, second, _ in self.draws]
+                    far = [abs(first - second) for first, second, _ in own]
                     self.apart += zip(far, here, strict=True)
         cut = scan[:, *_middle(scan.shape[1:], self.common)].astype(np.float16)
         for kept, draw in zip(self.slices, self.draws, strict=True):
