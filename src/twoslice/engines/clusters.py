@@ -92,7 +92,7 @@ def start_here(
         )
     client = Client(cluster, set_as_default=False)
     client.register_plugin(_own_gpus(usable_gpus(), count), name="own-gpus")
-    return DaskEngine(client, cluster, memory=each, say=say)
+    return DaskEngine(client, cluster, memory=memory, say=say)
 
 
 def _own_gpus(gpus: tuple[str, ...], workers: int) -> Any:

@@ -38,7 +38,7 @@ class DaskEngine(Engine):
     Args:
         client: connected to the scheduler; closed with the engine.
         cluster: what was started for this engine, to be closed with it.
-        memory: the most that a job may take, if it says nothing of its own.
+        memory: the most that a job may take; what it says that it needs, if unsaid.
         retries: how often a job is sent again that no fault of its input ended.
         say: where a line goes that a person should read.
     """
@@ -170,7 +170,7 @@ class DaskEngine(Engine):
         """No more are sent than can run: Dask counts a death against every job that its worker
         had, so those that wait do so here.
         """
-        bounded = replace(job, needs=replace(job.needs, memory=job.needs.memory or self.memory))
+        bounded = replace(job, needs=replace(job.needs, memory=self.memory or job.needs.memory))
         future = self.client.submit(
             attempt_and_listen,
             bounded,
@@ -188,7 +188,9 @@ class DaskEngine(Engine):
         wanted: dict[str, float] = {GPU: gpus} if gpus else {}
         for name, amount in ((MEMORY, job.needs.memory), (CORES, job.needs.cores)):
             if amount and self._declared and all(name in each for each in self._declared):
-                wanted[name] = amount
+                # One that needs more than any has gets a whole worker, and says itself if it
+                # cannot be done there.
+                wanted[name] = min(amount, max(each[name] for each in self._declared))
         return wanted
 
     def _refuse_impossible(self, jobs: Sequence[Job[Any]]) -> None:

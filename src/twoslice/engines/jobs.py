@@ -26,8 +26,8 @@ _LOG_LINES = 200
 @dataclass(frozen=True)
 class Needs:
     """What a job takes while it runs: `cores` (None: its worker's share of the machine), whole
-    `gpus` (None: one, where there are any), and `memory` in bytes (None: its worker's share),
-    which it is also held to.
+    `gpus` (None: one, where there are any), and `memory` in bytes (None: its worker's share). It is
+    held to the larger of need and share, or to the bound that somebody set for every worker.
     """
 
     cores: int | None = None

@@ -33,6 +33,7 @@ class LocalEngine(Engine):
     def __init__(self, workers: int, *, memory: int | None = None, retries: int = RETRIES) -> None:
         self._count, self.retries = workers, retries
         self.cores = usable_cores()
+        self._limit = memory
         self.memory = memory or available_memory() // workers
         self.gpus = usable_gpus()
         self._folder = tempfile.TemporaryDirectory(prefix="twoslice-workers-")
@@ -131,9 +132,9 @@ class LocalEngine(Engine):
                 self._stop([self._idle.pop(0)])
             self._made += 1
             worker = Worker(place, Path(self._folder.name) / f"worker-{self._made}.log")
-        needs = replace(job.needs, memory=job.needs.memory or self.memory)
+        bound = self._limit or max(job.needs.memory or 0, self.memory)
         self._busy[worker] = (job, tried)
-        worker.give(replace(job, needs=needs))
+        worker.give(replace(job, needs=replace(job.needs, memory=bound)))
 
     def _ended(self) -> list[tuple[Worker, Attempt[Any]]]:
         """The workers whose job ended; waits for the first."""
