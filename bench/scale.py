@@ -1,12 +1,10 @@
 """Growth: time and memory against the number of scans, and two workers against one.
 
-    python bench/scale.py --work DIR [--counts 10,100,1000] [--only growth,workers,dask,estimate]
+    python bench/scale.py --work DIR [--counts 10,100,1000] [--only growth,workers,estimate]
 
 growth    import, opening, propagate, predict and the bookkeeping of a study, each in a process of
           its own: CPU seconds a scan should stay, and so should the peak of the memory.
 workers   200 scans propagated by one worker and by two, in turns, a core each: the ratio.
-dask      200 scans on a scheduler with two workers on the loopback, one killed in the middle: the
-          same files as `workers` wrote; and how many empty jobs a second the scheduler takes.
 estimate  100,000 scans on 50 GPUs on paper, from the figures above (growth.json in DIR).
 
 The scans are small (16 × 16 × 12), so that what is measured is what each scan costs beside its
@@ -19,11 +17,9 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,14 +28,13 @@ import numpy as np
 import yaml
 
 from small_scans import draw, make_scans
-from twoslice.engines.choose import EngineOptions, open_engine
-from twoslice.engines.jobs import Job, watch
-from twoslice.engines.local import LocalEngine, usable_cores
+from twoslice.engines.jobs import watch
+from twoslice.engines.local import LocalEngine
 from twoslice.io.dataset import Dataset
 from twoslice.io.grid import Grid
 from twoslice.io.scans import write_image
 from twoslice.progress import Silent
-from twoslice.propagation.dataset import _job, propagate_dataset
+from twoslice.propagation.dataset import _job
 from twoslice.settings import PropagationSettings, parse_settings
 from twoslice.studies.files import load_study
 from twoslice.studies.grid import plan_runs
@@ -196,40 +191,6 @@ def files(folder: Path) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()}
 
 
-def dask(work: Path) -> None:
-    """Two workers on the loopback, one killed when a quarter of the files is there."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from engines.loopback import loopback
-
-    dataset, out = two_hundred(work), work / "by-dask"
-    shutil.rmtree(out, ignore_errors=True)
-    with loopback(work / "dask") as running:
-        victim = running.processes[1].pid
-
-        def kill_half_way() -> None:
-            while len([*out.glob("*.json")]) < 50:
-                time.sleep(0.05)
-            os.kill(victim, signal.SIGKILL)
-
-        thread = threading.Thread(target=kill_half_way, daemon=True)
-        thread.start()
-        options = EngineOptions(scheduler=running.address)
-        begun = time.monotonic()
-        propagate_dataset(dataset, out=out, engine=options)
-        taken = time.monotonic() - begun
-        killed = not thread.is_alive()
-        begun = time.monotonic()
-        with open_engine(options) as engine:
-            jobs = [Job(str(n), usable_cores) for n in range(300)]  # which takes no time
-            assert len([*engine.run(jobs)]) == 300
-        pace = 300 / (time.monotonic() - begun)
-    if not (work / "by-one").exists():
-        propagate_by(dataset, work / "by-one", 1)
-    same = files(work / "by-one") == files(out)
-    print(f"200 scans on Dask, a worker killed ({killed}): {taken:.1f} s; same files: {same}")
-    print(f"empty jobs: {pace:.0f} a second")
-
-
 def slope(figures: dict[str, Any], stage: str) -> tuple[float, float]:
     """Seconds a scan between the smallest and the largest count, and the memory that came with it
     in kilobytes a scan.
@@ -269,13 +230,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=Path("bench-scale"))
     parser.add_argument("--counts", default="10,100,1000")
-    parser.add_argument("--only", default="growth,workers,dask,estimate")
+    parser.add_argument("--only", default="growth,workers,estimate")
     asked = parser.parse_args()
     asked.work.mkdir(parents=True, exist_ok=True)
     wanted = asked.only.split(",")
     if "growth" in wanted:
         growth(asked.work, [int(count) for count in asked.counts.split(",")])
-    for name, part in (("workers", workers), ("dask", dask), ("estimate", estimate)):
+    for name, part in (("workers", workers), ("estimate", estimate)):
         if name in wanted:
             part(asked.work)
 
