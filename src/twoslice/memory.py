@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from twoslice.errors import SettingsError
+from twoslice.errors import ScanError, SettingsError
 
 _PROC = Path("/proc/meminfo")
 _GROUPS = Path("/sys/fs/cgroup")
@@ -54,6 +54,15 @@ def bounded(most: int | None) -> Iterator[None]:
 def memory_bound() -> int | None:
     """What this process may take in all, if somebody said so."""
     return _bound
+
+
+def refuse_beyond_bound(needed: int, what: str) -> None:
+    """Stop before the first array if `what` would break the bound that was set."""
+    if _bound is not None and needed > _bound:
+        raise ScanError(
+            f"{what} takes about {needed / 1e9:.1f} GB, and {_bound / 1e9:.1f} GB may be taken. "
+            f"Raise --memory, or start fewer --workers."
+        )
 
 
 def parse_bytes(text: str) -> int:

@@ -10,16 +10,19 @@ import pytest
 
 from training import tiny
 from twoslice.engines.choose import EngineOptions
-from twoslice.errors import PartialError
+from twoslice.errors import PartialError, ScanError
 from twoslice.inference.manifest import Manifest
 from twoslice.inference.predict import predict
-from twoslice.inference.scan import is_small_size
+from twoslice.inference.scan import is_small_size, read_scan
 from twoslice.inference.windows import bytes_per_voxel, choose_window
+from twoslice.io.find import FoundScan
 from twoslice.io.grid import Grid
 from twoslice.io.scans import write_image
 from twoslice.memory import available_memory, bounded
 from twoslice.networks.build import NetworkPlan
 from twoslice.training.loop import train
+from twoslice.training.planner import make_plan
+from twoslice.training.sources import image_cache
 
 GIB = 2**30
 
@@ -101,3 +104,26 @@ def test_under_a_bound_large_scans_are_not_read_ahead() -> None:
     with bounded(GIB):
         assert not is_small_size(30_000_000)
         assert is_small_size(1_000_000)
+
+
+def test_a_scan_that_cannot_be_predicted_within_the_bound_is_told_before_it_is_read(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "scan.nii.gz"
+    write_image(path, tiny.scan(0)[0], Grid(tiny.SHAPE, np.eye(4)))
+    found = FoundScan("scan", (path,))
+    with bounded(100 * 2**20):
+        told = read_scan(found, None)
+    assert isinstance(told, ScanError)
+    assert "to predict it takes about 0.5 GB, and 0.1 GB may be taken" in str(told)
+    with bounded(GIB):
+        assert not isinstance(read_scan(found, None), ScanError)
+
+
+def test_a_scan_that_cannot_be_prepared_within_the_bound_is_told(tmp_path: Path) -> None:
+    dataset = tiny.make_dataset(tmp_path / "data")
+    with bounded(100 * 2**20):
+        cache = image_cache(dataset, make_plan(dataset, tiny.settings()), tmp_path)
+        assert cache.keep_bytes == 100 * 2**20 // 8
+        with pytest.raises(ScanError, match=r"to prepare it takes about 0\.4 GB"):
+            cache.get("tiny_0")

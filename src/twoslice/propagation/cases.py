@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from twoslice.annotation.reading import read_annotation
 from twoslice.annotation.types import SparseAnnotation
-from twoslice.errors import DatasetError, InputError, ScanError
+from twoslice.errors import DatasetError, InputError
 from twoslice.io import atomic
 from twoslice.io.dataset import Dataset
 from twoslice.io.grid import Grid
 from twoslice.io.scans import write_labels
-from twoslice.memory import memory_bound
+from twoslice.memory import refuse_beyond_bound
 from twoslice.propagation.quality import POOR
 from twoslice.propagation.views import read_record, record_path, view_path
 from twoslice.settings import PropagationSettings
@@ -67,7 +67,7 @@ def propagate_case(
     # torch is imported here, so that a stage with nothing left to do is over at once.
     from twoslice.propagation.propagate import propagate_scan
 
-    refuse_too_large(dataset, case)
+    refuse_beyond_bound(needed_bytes(dataset, case), f"case {case}: to propagate it")
     annotation = read_annotation(dataset, case)
     volume = dataset.read_image(case)
     result = propagate_scan(
@@ -98,17 +98,6 @@ def needed_bytes(dataset: Dataset, case: str) -> int:
     channels, classes = len(dataset.channel_names), dataset.classes - 1
     each = _VOXEL_BYTES + _CHANNEL_BYTES * channels + _CLASS_BYTES * classes
     return _PROGRAM_BYTES + each * voxels
-
-
-def refuse_too_large(dataset: Dataset, case: str) -> None:
-    """Stop before the first array if somebody set a bound that the case would break."""
-    most = memory_bound()
-    if most is None or (needed := needed_bytes(dataset, case)) <= most:
-        return
-    raise ScanError(
-        f"case {case}: to propagate it takes about {needed / 1e9:.1f} GB, and {most / 1e9:.1f} GB "
-        f"may be taken. Raise --memory, or start fewer --workers."
-    )
 
 
 def _view_trees(annotation: SparseAnnotation, names: Sequence[str]) -> dict[str, Any]:
