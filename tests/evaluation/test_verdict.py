@@ -50,14 +50,19 @@ def test_a_scan_as_firm_as_the_held_out_slices_is_given_their_dice(
     assert verdict.held_out == pytest.approx(dice)
 
 
-def test_the_offset_lies_between_the_held_out_networks_firmness_and_the_final_ones() -> None:
-    found = points(0.7, 0.8)
-    hopeful, narrow = calibrate(found)
-    taught = firmness(signs(0.95))
-    middle, wide = calibrate(found, taught)
-    gloomy = logit(0.8) - taught
-    assert middle == pytest.approx((hopeful + gloomy) / 2)
-    assert wide > narrow
+def test_firmness_is_the_weighted_mean_of_logits_and_takes_no_useless_sign() -> None:
+    found = {"networks": 0.9, "shift": 0.5, "mirror": 0.01}
+    expected = 2.0 * logit(0.9) / 2.5  # networks count two, the moved scan a half
+    assert firmness(found, {"networks", "shift"}) == pytest.approx(expected)
+    assert firmness(found) < expected
+
+
+def test_each_scan_counts_once_however_many_slices_it_has() -> None:
+    one = points(0.8, 0.9, cases=1)
+    other = [replace(p, case="other") for p in points(0.8, 0.5, cases=4)]
+    offset, _ = calibrate([*one, *other])
+    middle = (logit(0.9) + logit(0.5)) / 2 - firmness(signs(0.8))
+    assert offset == pytest.approx(middle)
 
 
 def test_scans_that_scatter_more_widen_the_interval() -> None:

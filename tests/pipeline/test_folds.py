@@ -35,7 +35,7 @@ def test_each_labelled_scan_is_left_out_once_and_stays_among_the_unlabelled(
 def test_a_fold_takes_its_share_of_iterations_or_minutes(tmp_path: Path) -> None:
     data = tiny.make_dataset(tmp_path / "data", views=False)
     for change, name, expected in (
-        ({"iterations": 400}, "iterations", 200),
+        ({"iterations": 800}, "iterations", 400),
         ({"minutes": 3.0}, "minutes", 1.5),
     ):
         base = made.settings()

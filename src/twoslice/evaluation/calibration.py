@@ -1,13 +1,10 @@
 """From signs to the Dice to expect: how firm an answer is, and what that was worth on drawn slices.
 
-The signs of a label (evaluation/signs.py) are brought to one number, its firmness: the mean of
-their logits. Its level means nothing by itself, since networks are surer than they are right. So
-logit(Dice) = firmness + offset, and the drawn slices set the offset. Held-out trainings are right
-to a known degree on slices that they were not taught with; which firmness belongs to that is said
-in two ways: their own on those slices (hopeful: a longer training gets surer more than better), and
-the final networks' on the same slices (gloomy: they were taught with them, and are better). The
-offset is the mean of the two, and the interval covers both. The slope is 1, as it was on left atria
-(0.9 to 1.2 in three trainings); so few drawn slices could not tell another one.
+The signs of a label (evaluation/signs.py) are brought to one number, its firmness: the weighted
+mean of their logits. Its level means nothing by itself, since networks are surer than they are
+right. So logit(Dice) = firmness + offset, and held-out trainings set the offset: on drawn slices
+that they were not taught with, both sides are known. The slope is 1: it was 1.2 to 1.5 on left
+atria and 0.6 on hippocampi (docs/LOG.md), and so few drawn slices could not tell.
 """
 
 from __future__ import annotations
@@ -19,8 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Signs = Mapping[str, float]
-SLACK = 0.3
-"""Standard deviation (log odds) of what no drawn slice can tell: slices are not scans."""
+WEIGHTS = {"softmax": 1.0, "certainty": 1.0, "networks": 2.0, "shift": 0.5, "mirror": 0.5}
+"""Of the signs in firmness: what ranked left atria best counts most, none alone decides."""
+SLACK = 0.4
+"""Standard deviation (log odds) of what drawn slices cannot tell: slices are not scans, and a short
+training is not the final one."""
 PRIOR_OFFSET, PRIOR_SPREAD = -0.8, 0.6
 """The offset where no training was held out, and how far it may be off."""
 _LOW, _HIGH = 0.02, 0.995
@@ -50,31 +50,23 @@ def squash(value: float) -> float:
 
 
 def firmness(signs: Signs, useful: Collection[str] | None = None) -> float:
-    """The mean of the signs' logits, of the useful ones: one number for how firm an answer is."""
-    return float(
-        np.mean([logit(value) for name, value in signs.items() if not useful or name in useful])
-    )
+    """The weighted mean of the signs' logits, of the useful ones: how firm an answer is."""
+    kept = {name: value for name, value in signs.items() if useful is None or name in useful}
+    weights = [WEIGHTS.get(name, 1.0) for name in kept]
+    return float(np.average([logit(value) for value in kept.values()], weights=weights))
 
 
-def calibrate(points: Sequence[Point], taught: float | None = None) -> tuple[float, float]:
+def calibrate(points: Sequence[Point]) -> tuple[float, float]:
     """The offset from firmness to logit of Dice, and its standard deviation.
 
-    `taught` is the final networks' mean firmness on the drawn slices. A scan's slices and labels go
-    together, so each scan counts once; a label of which a slice shows almost nothing says almost
-    nothing, so points weigh by the root of what they show.
+    A scan's slices and labels go together, so each scan counts once; a label of which a slice shows
+    almost nothing says almost nothing, so points weigh by the root of what they show.
     """
     if not points:
         return PRIOR_OFFSET, PRIOR_SPREAD
     gaps = _by_case(points, gap)
-    right = _by_case(points, lambda point: logit(point.dice))
-    hopeful = float(gaps.mean())
-    gloomy = hopeful if taught is None else float(right.mean()) - taught
     spread = float(gaps.std(ddof=1)) if len(gaps) > 1 else PRIOR_SPREAD
-    apart = abs(hopeful - gloomy) / 2
-    whole = np.sqrt(
-        spread**2 / len(gaps) + apart**2 / 3 + SLACK**2
-    )  # between them all alike likely
-    return (hopeful + gloomy) / 2, float(whole)
+    return float(gaps.mean()), float(np.hypot(spread / np.sqrt(len(gaps)), SLACK))
 
 
 def _by_case(points: Sequence[Point], value: Callable[[Point], float]) -> NDArray[np.float64]:

@@ -80,6 +80,8 @@ class Tally:
             "certainty": np.where(near > 0, 1 - doubtful / np.maximum(near, 1), 0.0),
             **{name: self.dice(name) for name in self.pairs if name != "truth"},
         }
+        for values in found.values():  # all agree that it is not there: that is no firm answer
+            values[self.size == 0] = 0.0
         return [
             {name: round(float(values[index]), 5) for name, values in found.items()}
             for index in range(self.classes - 1)

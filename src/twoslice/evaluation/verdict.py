@@ -109,8 +109,7 @@ def reach_verdict(
     useful = useful_signs(scans)
     points = keeping(points, useful)
     seen = [each for scan in scans for found in scan.drawn.values() for each in found]
-    taught = [firmness(each["signs"], useful) for each in seen]
-    offset, spread = calibrate(points, float(np.mean(taught)) if taught else None)
+    offset, spread = calibrate(points)
     odd = oddities(scans, names)
     typical = {name: entry for name, entry in typical_signs(scans).items() if name in useful}
     rows = []

@@ -21,7 +21,8 @@ from twoslice.settings import Settings
 from twoslice.training.planner import Plan
 from twoslice.training.volumes import resample_view, shape_at
 
-LEAST_ITERATIONS = 50
+LEAST_ITERATIONS = 200
+"""Networks of 100 iterations had not found some labels at all yet (docs/LOG.md)."""
 
 
 @dataclass(frozen=True)
