@@ -55,6 +55,7 @@ class DaskEngine(Engine):
         self.client, self.cluster = client, cluster
         self.memory, self.retries = memory, retries
         self.say = say or (lambda line: None)
+        self._address = str(client.scheduler.address)
         self._running: dict[Any, tuple[Job[Any], int]] = {}
         self._declared: list[dict[str, float]] = []
         self._slots, self._asked = 1, -math.inf
@@ -86,10 +87,11 @@ class DaskEngine(Engine):
                     continue
                 for future in self._ended():
                     job, tried = self._running.pop(future)
-                    came = self._came(future)
+                    came, status = self._came(future), future.status
+                    future.release()  # or it is done again if its worker goes
                     if came.raised is None:
                         ready.append(Outcome(job, came.value, came.error, came.log, tried))
-                    elif tried <= self.retries and future.status == "finished":
+                    elif tried <= self.retries and status == "finished":
                         waiting.appendleft((job, tried + 1))
                     else:
                         ready.append(given_up(job, came.raised, tried, came.log))
@@ -147,14 +149,19 @@ class DaskEngine(Engine):
                     f"share, under the same path."
                 )
 
-    @property
-    def _address(self) -> str:
-        return str(self.client.scheduler.address)
-
     def _found(self) -> dict[str, Any]:
         """The workers that there are, by address."""
-        found: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+        try:
+            found: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+        except Exception:  # Dask has several for a connection that is lost
+            raise self._gone() from None
         return found
+
+    def _gone(self) -> EngineError:
+        return EngineError(
+            f"{self._address}: the scheduler is gone, and the jobs with it. What is finished is "
+            f"kept: start a scheduler and run the same command again."
+        )
 
     def _ended(self) -> list[Any]:
         """The jobs that ended; after a while also none, for new workers to get theirs."""
@@ -214,10 +221,7 @@ class DaskEngine(Engine):
         from distributed import KilledWorker
 
         if future.status in ("cancelled", "lost"):
-            raise EngineError(
-                f"{self._address}: the scheduler is gone, and the jobs with it. What is finished "
-                f"is kept: start a scheduler and run the same command again."
-            )
+            raise self._gone()
         try:
             came: Attempt[Any] = future.result()
         except KilledWorker:
