@@ -143,3 +143,11 @@ def test_one_more_slice_lies_away_from_the_drawn_ones_and_outsiders_are_not_draw
     assert advice.scan == ""
     assert advice.slice_in == "drawn"
     assert advice.slice == "sagittal 5"
+
+
+def test_doubt_at_the_end_of_a_scan_draws_nobody_there() -> None:
+    profile = [9.0, *([8.0] * 18), 0.0]
+    profile[12] = 8.5
+    advice = advise([candidate("a", 0.5, doubt=[profile] * 3, shape=(20, 20, 20))], [Plane.AXIAL])
+    assert advice is not None
+    assert advice.slices == ["axial 12"]

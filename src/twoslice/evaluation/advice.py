@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from twoslice.planes import Plane
 
+_ENDS = 0.1
 _DECAY = 0.95
 """What a drawn slice says falls off with distance as the paper's slice weight does."""
 
@@ -98,6 +99,10 @@ def _gains(candidates: Sequence[Candidate]) -> Mapping[str, tuple[float, float]]
 def _most_doubtful(candidate: Candidate, plane: Plane) -> tuple[int, float]:
     """The slice of a plane with the most doubt, away from drawn ones, and how much that is."""
     doubt = np.array(candidate.doubt[plane.axis], dtype=float)
+    # Slices at the ends of a scan are doubtful too, but show no target to draw.
+    shares = doubt / max(float(doubt.sum()), 1e-9)
+    upto = np.cumsum(shares)
+    doubt = np.where((upto >= _ENDS) & (upto - shares <= 1 - _ENDS), doubt, 0.0)
     side = candidate.shape[plane.axis]
     index = ((np.arange(len(doubt)) + 0.5) * side / len(doubt)).astype(int)
     for other, at in candidate.drawn:

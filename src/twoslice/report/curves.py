@@ -131,7 +131,7 @@ def _legend(lines: Sequence[Curve]) -> str:
 
 def scatter(pairs: Sequence[tuple[float, float]], *, title: str) -> str:
     """Points of two shares from 0 to 1 against each other, and the line on which both agree."""
-    low = 10 * math.floor(10 * min(min(pair) for pair in pairs))
+    low = 20 * math.floor(5 * min(min(pair) for pair in pairs))  # on a tick of the axes
     high = 100.0
     frame = _Frame(low, high, low, high)
     ticks = _ticks(low, high)
