@@ -40,7 +40,7 @@ def doubt_picture(
     """The fullest axial slice once more, with the networks' doubt in place of outlines."""
     index = fullest_slice(labels, Plane.AXIAL)
     shown = slice_of(volume, Plane.AXIAL, index, outlines=(), marks=(), doubt=doubt)
-    return Picture(shown.svg, f"{shown.caption}, doubt", shown.width)
+    return Picture(shown.svg, "doubt", shown.width)
 
 
 def slice_of(
