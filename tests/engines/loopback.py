@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 TESTS = str(Path(__file__).parents[1])
-LIMIT = 60.0
+LIMIT = 240.0
 
 
 class Loopback:
@@ -36,7 +36,7 @@ class Loopback:
         """Start a worker with one thread; ending this process ends its nanny and the worker."""
         return self._start(
             "dask_worker", "--nthreads", "1", "--host", "127.0.0.1", "--memory-limit", "0",
-            "--death-timeout", "60", *arguments,
+            "--death-timeout", "240", *arguments,
         )  # fmt: skip
 
     def _start(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:

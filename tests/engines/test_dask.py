@@ -33,7 +33,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
 @pytest.fixture
 def engine(cluster: Loopback) -> Iterator[DaskEngine]:
     with clusters.connect(cluster.address) as opened:
-        opened.client.wait_for_workers(2, timeout=60)
+        opened.client.wait_for_workers(2, timeout=240)
         yield opened
 
 
@@ -45,7 +45,7 @@ def is_alive(process: int) -> bool:
     return state not in "ZX"
 
 
-def until(condition: object, seconds: float = 40.0) -> None:
+def until(condition: object, seconds: float = 150.0) -> None:
     assert callable(condition)
     end = time.monotonic() + seconds
     while not condition():
@@ -114,7 +114,7 @@ def test_a_killed_worker_loses_only_its_job(tmp_path: Path) -> None:
             outcomes = engine.run(jobs)
             done = [next(outcomes).get()]
             running.add_worker()
-            engine.client.wait_for_workers(2, timeout=60)
+            engine.client.wait_for_workers(2, timeout=240)
             lost.kill()  # the nanny and, with it, its worker
             done += [each.get() for each in outcomes]
     assert sorted(done, key=int) == [str(n) for n in range(12)]
@@ -162,7 +162,7 @@ def test_a_scheduler_that_goes_away_is_told_in_a_line(tmp_path: Path) -> None:
         begun = time.monotonic()
         with pytest.raises(EngineError, match=r"the scheduler is gone.*What is finished is kept"):
             next(outcomes)
-        assert time.monotonic() - begun < 45
+        assert time.monotonic() - begun < 120
 
 
 @pytest.mark.slow
@@ -230,7 +230,7 @@ def test_however_the_command_ends_no_worker_that_it_started_is_left(
             os.killpg(process.pid, number)
         else:
             process.send_signal(number)
-        process.wait(40)
+        process.wait(150)
         until(lambda: not any(map(is_alive, workers)))
     finally:
         process.kill()
