@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from twoslice.evaluation.evaluate import SUMMARISED
+from twoslice.studies.figures import draw_lines
 from twoslice.studies.tables import TableRow, latex, markdown, table_csv
 
 
@@ -57,3 +60,14 @@ def test_csv_has_every_metric() -> None:
     (line,) = csv.DictReader(io.StringIO(table_csv([row("a", (0.5, 0.7))])))
     for metric in (*SUMMARISED, "dice, largest piece", "dice organ 0"):
         assert float(line[f"{metric} mean"]) == pytest.approx(0.6)
+
+
+def test_dice_is_drawn_against_what_the_rows_vary(tmp_path: Path) -> None:
+    rows = [
+        replace(row(f"{line} {x}", (0.5 + x / 100, 0.6)), x=float(x), line=line)
+        for line in ("dense", "orthogonal")
+        for x in (10, 20)
+    ]
+    draw_lines(rows, "labelled slices", tmp_path / "lines.png")
+    assert (tmp_path / "lines.png").read_bytes().startswith(b"\x89PNG")
+    assert [path.name for path in tmp_path.iterdir()] == ["lines.png"]
