@@ -60,7 +60,8 @@ class Dataset:
     def open(cls, root: Path, *, faults: dict[str, str] | None = None) -> Dataset:
         """Read `dataset.json` and list the cases, or say what is missing.
 
-        Where `faults` is given, a case that lacks a channel is left out and noted there.
+        Where `faults` is given, a case that lacks a channel is left out and noted there, unless
+        all of them do.
         """
         description = read_description(root)
         ending = description.file_ending
@@ -72,12 +73,16 @@ class Dataset:
             )
         test_cases = find_cases(root, "imagesTs", "labelsTs", ending)
         wanted = len(description.channel_names)
-        for found in (cases, test_cases):
-            for case in [case for case in found.values() if len(case.images) != wanted]:
-                if faults is None:
-                    raise DatasetError(_missing_channels(root, case, wanted))
-                faults[case.name] = _missing_channels(root, case, wanted)
-                del found[case.name]
+        odd = [
+            each for each in (*cases.values(), *test_cases.values()) if len(each.images) != wanted
+        ]
+        if odd and (faults is None or len(odd) == len(cases) + len(test_cases)):
+            raise DatasetError(f"{root}: case {odd[0].name} {_missing_channels(odd[0], wanted)}")
+        for case in odd:
+            assert faults is not None
+            faults[case.name] = _missing_channels(case, wanted)
+            for found in (cases, test_cases):
+                found.pop(case.name, None)
         return cls(root, description, cases, test_cases)
 
     @property
@@ -208,8 +213,8 @@ class Dataset:
             return True
 
 
-def _missing_channels(root: Path, case: Case, channels: int) -> str:
+def _missing_channels(case: Case, channels: int) -> str:
     return (
-        f"{root}: case {case.name} has {len(case.images)} image file(s), but dataset.json "
-        f"names {channels} channel(s). Add the missing files or mend channel_names."
+        f"has {len(case.images)} image file(s), but dataset.json names {channels} channel(s). "
+        f"Add the missing files or mend channel_names."
     )
