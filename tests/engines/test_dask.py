@@ -97,8 +97,9 @@ def test_a_job_that_kills_its_worker_is_given_up_and_the_others_are_done(
     # A value that waits on a worker goes with it, and the job is done once more.
     assert found["once"].get() >= 2
     assert "its worker lost" in str(found["always"].error)
-    # Dask allows three losses; another job's may count, if both were on one worker.
-    assert 1 < len([*(tmp_path / "always").iterdir()]) <= 4
+    # Dask allows three losses, and there is one more round alone; another job's loss may count, if
+    # both were on one worker.
+    assert 1 < len([*(tmp_path / "always").iterdir()]) <= 8
     assert [found[f"job {n}"].get() for n in range(6)] == [2 * n for n in range(6)]
 
 

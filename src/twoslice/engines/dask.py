@@ -1,8 +1,9 @@
 """Jobs on a Dask cluster: a scheduler that runs already, or a cluster that is started for them.
 
 Dask gives the jobs of a lost worker to another, a bounded number of times; a job that raises is
-sent again here, as on this machine. Leaving the engine cancels what runs. Workers have one thread
-each, so one job at a time.
+sent again here, as on this machine. Dask counts a worker's death against every job that it had, so
+one that was lost too often may be innocent: it gets another chance when all others are done, alone.
+Leaving the engine cancels what runs. Workers have one thread each, so one job at a time.
 """
 
 from __future__ import annotations
@@ -77,11 +78,16 @@ class DaskEngine(Engine):
         if not self._declared:
             self.say(f"{self._address}: has no worker yet. Waiting for the first.")
         waiting = deque((job, 1) for job in jobs)
+        suspects: deque[tuple[Job[T], int]] = deque()
+        alone = False
         ready: deque[Outcome[T]] = deque()
         try:
-            while waiting or self._running or ready:
+            while waiting or self._running or ready or suspects:
                 while waiting and len(self._running) < self.workers:
                     self._send(*waiting.popleft())
+                if suspects and not self._running:
+                    alone = True
+                    self._send(*suspects.popleft())
                 if ready:  # the next jobs are under way while the caller looks at this one
                     yield ready.popleft()
                     continue
@@ -92,7 +98,9 @@ class DaskEngine(Engine):
                     if came.raised is None:
                         ready.append(Outcome(job, came.value, came.error, came.log, tried))
                     elif tried <= self.retries and status == "finished":
-                        waiting.appendleft((job, tried + 1))
+                        (suspects if alone else waiting).appendleft((job, tried + 1))
+                    elif status != "finished" and not alone:
+                        suspects.append((job, tried + 1))
                     else:
                         ready.append(given_up(job, came.raised, tried, came.log))
         finally:
