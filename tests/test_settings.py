@@ -78,7 +78,7 @@ def test_a_broken_settings_file_is_named(tmp_path: Path, content: bytes, expecte
 
 
 def test_a_missing_settings_file_and_preset_are_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="no such settings file"):
+    with pytest.raises(SettingsError, match=r"absent\.yaml: there is no such file"):
         load_settings(file=tmp_path / "absent.yaml")
     with pytest.raises(SettingsError, match="Did you mean 'paper'"):
         load_settings(preset="papr")

@@ -21,6 +21,8 @@ _GROUP_FILES = (
     ("memory.max", "memory.current", "memory.stat"),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"),
 )
+PROGRAM_BYTES = 500 * 2**20
+"""What the libraries and a network take before the first scan."""
 _UNKNOWN = 2 * 2**30
 """Taken where the system does not say; every machine that trains has this much."""
 

@@ -165,9 +165,9 @@ def load_settings(
     """Resolve the layers into one `Settings`, or say in one line which name or value is wrong."""
     tree: dict[str, Any] = {}
     if preset is not None:
-        _merge(tree, _read_yaml(_preset_path(preset)))
+        _merge(tree, read_yaml(_preset_path(preset)))
     if file is not None:
-        _merge(tree, _read_yaml(file))
+        _merge(tree, read_yaml(file))
     if method is not None:
         tree["method"] = method
     for assignment in assignments:
@@ -222,11 +222,12 @@ def _preset_path(name: str) -> Path:
     return path
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A file of `name: value` lines, or one line on what is wrong with it."""
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise SettingsError(f"{path}: there is no such settings file. Check the path.") from None
+        raise SettingsError(f"{path}: there is no such file. Check the path.") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         detail = str(error).splitlines()[0]
         raise SettingsError(f"{path}: not a readable YAML file ({detail}). Mend it.") from None
@@ -237,17 +238,21 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return tree
 
 
-def _parse_assignment(text: str) -> dict[str, Any]:
-    """`a.b=c` as a tree; the value is read as YAML."""
+def split_assignment(text: str) -> tuple[str, Any]:
+    """The name in `a.b=c` and its value, which is read as YAML."""
     name, equals, value = text.partition("=")
-    keys = name.strip().split(".")
-    if not equals or not all(keys):
+    if not equals or not all(name.strip().split(".")):
         raise SettingsError(f"--set {text}: expected name.of.setting=value.")
     try:
-        tree: Any = yaml.safe_load(value)
+        return name.strip(), yaml.safe_load(value)
     except yaml.YAMLError:
         raise SettingsError(f"--set {text}: '{value}' cannot be read as a value.") from None
-    for key in reversed(keys):
+
+
+def _parse_assignment(text: str) -> dict[str, Any]:
+    """`a.b=c` as a tree."""
+    name, tree = split_assignment(text)
+    for key in reversed(name.split(".")):
         tree = {key: tree}
     assert isinstance(tree, dict)
     return tree

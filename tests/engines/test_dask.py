@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,13 +62,10 @@ def doubling(count: int) -> list[Job[int]]:
 def test_values_faults_and_retries_are_as_on_this_machine(
     engine: DaskEngine, tmp_path: Path
 ) -> None:
-    for name in ("lucky", "hopeless"):
-        (tmp_path / name).mkdir()
-    jobs: list[Job[object]] = [
+    jobs: list[Job[Any]] = [
         *doubling(10),
         Job("bad", work.refuse, {"path": "x.nii"}),
-        Job("lucky", work.stumble, {"folder": tmp_path / "lucky", "times": 2}),
-        Job("hopeless", work.stumble, {"folder": tmp_path / "hopeless", "times": 99}),
+        *work.stumbling(tmp_path),
         Job("bound", work.tell_memory, {}, Needs(memory=2**31)),
     ]
     found = {each.job.name: each for each in engine.run(jobs)}
@@ -79,20 +77,14 @@ def test_values_faults_and_retries_are_as_on_this_machine(
     assert "tried 3 times" in str(found["hopeless"].error)
     assert "on my way" in found["hopeless"].log
     assert "Traceback" in found["hopeless"].log
-    assert found["bound"].get()[0] == 2**31  # type: ignore[index]
+    assert found["bound"].get()[0] == 2**31
 
 
 @pytest.mark.slow
 def test_a_job_that_kills_its_worker_is_given_up_and_the_others_are_done(
     engine: DaskEngine, tmp_path: Path
 ) -> None:
-    for name in ("once", "always"):
-        (tmp_path / name).mkdir()
-    jobs: list[Job[int]] = [
-        Job("once", work.die, {"folder": tmp_path / "once", "times": 1}),
-        Job("always", work.die, {"folder": tmp_path / "always", "times": 99}),
-        *doubling(6),
-    ]
+    jobs = [*work.dying(tmp_path), *doubling(6)]
     found = {each.job.name: each for each in engine.run(jobs)}
     # A value that waits on a worker goes with it, and the job is done once more.
     assert found["once"].get() >= 2

@@ -81,13 +81,7 @@ def test_a_fault_that_a_user_can_mend_comes_back_as_it_is_and_is_not_retried(
 def test_a_job_that_fails_unforeseen_is_tried_again_a_bounded_number_of_times(
     engine: LocalEngine, tmp_path: Path
 ) -> None:
-    for name in ("lucky", "hopeless"):
-        (tmp_path / name).mkdir()
-    jobs = [
-        Job("lucky", work.stumble, {"folder": tmp_path / "lucky", "times": 2}),
-        Job("hopeless", work.stumble, {"folder": tmp_path / "hopeless", "times": 99}),
-    ]
-    found = {each.job.name: each for each in engine.run(jobs)}
+    found = {each.job.name: each for each in engine.run(work.stumbling(tmp_path))}
     assert found["lucky"].get() == 3
     assert found["lucky"].attempts == 3
     assert len([*(tmp_path / "hopeless").iterdir()]) == 3
@@ -103,14 +97,8 @@ def test_a_job_that_fails_unforeseen_is_tried_again_a_bounded_number_of_times(
 def test_a_lost_worker_loses_only_its_job_which_is_tried_again(
     engine: LocalEngine, tmp_path: Path
 ) -> None:
-    for name in ("once", "always"):
-        (tmp_path / name).mkdir()
-    jobs: list[Job[int]] = [
-        Job("once", work.die, {"folder": tmp_path / "once", "times": 1}),
-        *doubling(6),
-        Job("always", work.die, {"folder": tmp_path / "always", "times": 99}),
-    ]
-    found = {each.job.name: each for each in engine.run(jobs)}
+    once, always = work.dying(tmp_path)
+    found = {each.job.name: each for each in engine.run([once, *doubling(6), always])}
     assert len(found) == 8
     assert found["once"].get() == 2
     assert all(found[f"job {n}"].get() == 2 * n for n in range(6))

@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+from twoslice.engines.jobs import Job
 from twoslice.errors import ScanError
 from twoslice.memory import available_memory, memory_bound
 
@@ -66,3 +68,22 @@ def sleep_with_child(folder: Path) -> None:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
     (folder / "child").write_text(str(child.pid))
     time.sleep(300)
+
+
+def stumbling(folder: Path) -> list[Job[int]]:
+    """`lucky` succeeds at its third try, `hopeless` never does."""
+    return _trying(stumble, folder, {"lucky": 2, "hopeless": 99})
+
+
+def dying(folder: Path) -> list[Job[int]]:
+    """`once` kills its worker at its first try, `always` at each."""
+    return _trying(die, folder, {"once": 1, "always": 99})
+
+
+def _trying(function: Callable[..., int], folder: Path, times: dict[str, int]) -> list[Job[int]]:
+    for name in times:
+        (folder / name).mkdir()
+    return [
+        Job(name, function, {"folder": folder / name, "times": count})
+        for name, count in times.items()
+    ]

@@ -20,6 +20,7 @@ from scipy.spatial.transform import Rotation
 
 from scan_files import write_series
 from training import tiny
+from twoslice.engines.choose import EngineOptions
 from twoslice.errors import InputError, OutputError, PartialError, ScanError, SettingsError
 from twoslice.inference.predict import predict
 from twoslice.inference.volume import (
@@ -55,6 +56,20 @@ def scan_at(path: Path, affine: np.ndarray = OBLIQUE, seed: int = 9) -> Path:
     write_image(path, image, Grid(tiny.SHAPE, np.eye(4)))
     nib.save(nib.Nifti1Image(image, affine), path)
     return path
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_scan_that_cannot_be_scaled_is_named_wherever_it_is_predicted(
+    run: Run, tmp_path: Path, workers: int
+) -> None:
+    huge = np.linspace(-3e38, 3e38, int(np.prod(tiny.SHAPE)), dtype=np.float32)
+    write_image(tmp_path / "huge.nii.gz", huge.reshape(tiny.SHAPE), Grid(tiny.SHAPE, np.eye(4)))
+    scans = [tmp_path / "huge.nii.gz", scan_at(tmp_path / "sound.nii.gz")]
+    options = EngineOptions(workers=workers)
+    with pytest.raises(PartialError, match=r"huge\.nii\.gz: intensities .* too large"):
+        predict(run.folder, scans, tmp_path / "out", engine=options)
+    assert (tmp_path / "out" / "sound.nii.gz").is_file()
+    assert not (tmp_path / "out" / "huge.nii.gz").exists()
 
 
 def test_a_prediction_lies_on_exactly_the_scans_grid(run: Run, tmp_path: Path) -> None:

@@ -125,5 +125,5 @@ def test_a_scan_that_cannot_be_prepared_within_the_bound_is_told(tmp_path: Path)
     with bounded(100 * 2**20):
         cache = image_cache(dataset, make_plan(dataset, tiny.settings()), tmp_path)
         assert cache.keep_bytes == 100 * 2**20 // 8
-        with pytest.raises(ScanError, match=r"to prepare it takes about 0\.4 GB"):
+        with pytest.raises(ScanError, match=r"to prepare it takes about 0\.5 GB"):
             cache.get("tiny_0")

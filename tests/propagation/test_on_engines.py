@@ -71,7 +71,7 @@ def test_two_workers_write_the_same_bytes_and_tell_the_same_faults_as_none(
 
 def test_a_bound_that_a_scan_would_break_is_told_before_it_is_read(tmp_path: Path) -> None:
     dataset = make_dataset(tmp_path, 1)
-    with pytest.raises(PropagationPartialError, match=r"takes about 0\.4 GB, and 0\.1 GB may be"):
+    with pytest.raises(PropagationPartialError, match=r"takes about 0\.5 GB, and 0\.1 GB may be"):
         propagate_dataset(dataset, engine=EngineOptions(memory="100MB"))
     needed = needed_bytes(dataset, "case000")
     assert propagate_dataset(dataset, engine=EngineOptions(memory=str(needed))).failures == {}

@@ -15,12 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from twoslice.engines.dask import CONNECT_SECONDS, CORES, GPU, MEMORY, DaskEngine
 from twoslice.engines.local import usable_cores, usable_gpus
 from twoslice.errors import EngineError, SettingsError
 from twoslice.memory import available_memory
+from twoslice.settings import read_yaml
 
 KINDS = {
     "slurm": "SLURMCluster",
@@ -204,14 +203,8 @@ def read_cluster(named: str) -> tuple[str, dict[str, Any]]:
         raise SettingsError(
             f"--cluster {named}: expected one of {', '.join(KINDS)}, or a YAML file of settings."
         )
-    try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SettingsError(f"{path}: there is no such file. Check the path.") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        detail = str(error).splitlines()[0]
-        raise SettingsError(f"{path}: not a readable YAML file ({detail}). Mend it.") from None
-    if not isinstance(tree, dict) or len(tree) != 1 or not {*tree} <= {*KINDS}:
+    tree = read_yaml(path)
+    if len(tree) != 1 or not {*tree} <= {*KINDS}:
         raise SettingsError(
             f"{path}: expected one kind of cluster ({', '.join(KINDS)}), its settings below it."
         )

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from uuid import uuid4
 
@@ -117,14 +116,6 @@ class DaskEngine(Engine):
         if self.cluster is not None:
             with contextlib.suppress(TimeoutError):
                 self.cluster.close(timeout=_STOP_SECONDS)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def require(self, shared: Path) -> None:
         """Every worker has this version of twoslice and sees the folder that results go to, or

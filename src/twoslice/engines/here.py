@@ -5,7 +5,6 @@ out with its traceback.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 
 from twoslice.engines.jobs import Engine, Job, Outcome, T
 from twoslice.errors import TwosliceError
@@ -36,11 +35,3 @@ class Here(Engine):
 
     def close(self) -> None:
         """There is nothing to end."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

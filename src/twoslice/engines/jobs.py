@@ -86,6 +86,9 @@ class Engine(AbstractContextManager["Engine"], Protocol):
         """Cancel what runs and end every worker; nothing, if that was done."""
         ...
 
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
 
 @dataclass(frozen=True)
 class Attempt(Generic[T]):

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import wait
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from twoslice.engines.jobs import RETRIES, Attempt, Engine, Job, Outcome, T, given_up
@@ -78,14 +77,6 @@ class LocalEngine(Engine):
         self._busy.clear()
         self._idle.clear()
         self._folder.cleanup()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def share(self) -> int:

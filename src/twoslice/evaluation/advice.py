@@ -44,8 +44,9 @@ class Advice:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A scan as the choice sees it: its expected Dice, features to compare it by, the doubt on the
-    slices along each axis (on whatever grid), its shape, and the slices drawn in it.
+    """A scan that one could draw in, as the choice sees it: its expected Dice, features to compare
+    it by, the doubt on the slices along each axis (on whatever grid), its shape, and the slices
+    drawn in it.
     """
 
     case: str
@@ -54,14 +55,12 @@ class Candidate:
     doubt: Sequence[Sequence[float]]
     shape: tuple[int, int, int]
     drawn: tuple[tuple[Plane, int], ...]
-    open: bool
-    """Whether one could draw in it: it lies in the dataset."""
 
 
 def advise(candidates: Sequence[Candidate], planes: Sequence[Plane]) -> Advice | None:
     """Choose; None where there is nothing left to draw in."""
     gains = _gains(candidates)
-    fresh = {c.case: c for c in candidates if c.open and not c.drawn}
+    fresh = {c.case: c for c in candidates if not c.drawn}
     scan, slices, why = "", [], ""
     if fresh:
         scan = max(fresh, key=lambda case: (gains[case][0], case))
@@ -71,7 +70,7 @@ def advise(candidates: Sequence[Candidate], planes: Sequence[Plane]) -> Advice |
             f"expected Dice {100 * best.dice:.0f}, and about {gains[scan][1]:.0f} of the poorer "
             f"scans are like it"
         )
-    place = _one_more_slice([c for c in candidates if c.drawn and c.open])
+    place = _one_more_slice([c for c in candidates if c.drawn])
     if not scan and place is None:
         return None
     case, name = (place[0], place[1]) if place else ("", "")

@@ -57,7 +57,7 @@ class Verdict:
     expected: float
     low: float
     high: float
-    labels: dict[str, list[float]]
+    labels: dict[str, float]
     held_out: float | None
     on_drawn: float | None
     offset: float
@@ -123,7 +123,7 @@ def reach_verdict(
         expected=float(np.mean([row.dice for row in rows])),
         low=low,
         high=high,
-        labels={name: [float(np.mean([row.labels[name] for row in rows]))] for name in names},
+        labels={name: float(np.mean([row.labels[name] for row in rows])) for name in names},
         held_out=float(np.mean([point.dice for point in points])) if points else None,
         on_drawn=float(np.mean([each["dice"] for each in seen])) if seen else None,
         offset=offset,

@@ -204,8 +204,7 @@ def _predict_all(
                 try:
                     labels, maps = predict_one(predictor, volume, scan, wanted)
                 except InputError as error:
-                    path = str(scan.paths[0])
-                    fault = str(error) if path in str(error) else f"{path}: {error}"
+                    fault = str(error)
                 grid = volume.grid
             if pending is not None:  # at most one result waits for the disk
                 pending[1].result()

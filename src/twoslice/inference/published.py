@@ -27,6 +27,7 @@ from twoslice.networks.norms import Normalisation
 from twoslice.settings import Settings
 from twoslice.training.planner import Plan
 from twoslice.training.run import DataDescription, Run
+from twoslice.training.volumes import moments
 
 if TYPE_CHECKING:
     from twoslice.inference.windows import Triple
@@ -87,7 +88,7 @@ class PublishedRun(Run):
         """
         out = np.array(data, dtype=np.float32)
         for channel in out:
-            mean, deviation = float(channel.mean()), float(channel.std())
+            mean, deviation = moments(channel)
             if channel.min() < 0 and abs(mean) <= 2.0 and 0.25 <= deviation <= 4.0:
                 continue
             channel -= mean

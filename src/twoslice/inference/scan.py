@@ -17,14 +17,13 @@ from twoslice.io.find import FoundScan
 from twoslice.io.grid import Grid
 from twoslice.io.scans import read_channels, read_grid, write_image, write_labels
 from twoslice.io.volume import Volume
-from twoslice.memory import memory_bound, refuse_beyond_bound
+from twoslice.memory import PROGRAM_BYTES, memory_bound, refuse_beyond_bound
 from twoslice.settings import InferenceSettings
 
 _SMALL_VOXELS = 40_000_000
 """Two scans of up to this size may be in memory at once, and a result with them."""
-_PROGRAM_BYTES, _SMALL_BYTES = 500 * 2**20, 64
-"""Of the libraries and a network; and of a voxel in such a pair, so that a bound on the memory says
-what is small."""
+_SMALL_BYTES = 64
+"""Of a voxel in such a pair, so that a bound on the memory says what is small."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def _refuse_too_large(scan: FoundScan) -> None:
     if scan.paths[0].is_dir():  # DICOM: not known before it is read
         return
     voxels = int(np.prod(read_grid(scan.paths[0]).shape))
-    needed = _PROGRAM_BYTES + voxels * (8 * len(scan.paths) + 1)
+    needed = PROGRAM_BYTES + voxels * (8 * len(scan.paths) + 1)
     refuse_beyond_bound(needed, f"{scan.paths[0]}: to predict it")
 
 

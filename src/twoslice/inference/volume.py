@@ -101,7 +101,11 @@ class Predictor:
         """The volume as the networks take it, (1, C, I, J, K) on the device."""
         refuse_channels(self.run, volume.channels, name)
         shape = shape_at(volume.shape, volume.spacing, self.plan.spacing)
-        prepared = resample_image(self.run.normalise(volume.data), shape)
+        try:
+            scaled = self.run.normalise(volume.data)
+        except ScanError as error:
+            raise ScanError(f"{name}: {error}") from None
+        prepared = resample_image(scaled, shape)
         image = torch.from_numpy(np.ascontiguousarray(prepared))[None].to(self.device)
         return image.contiguous(memory_format=torch.channels_last_3d)
 

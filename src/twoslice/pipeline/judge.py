@@ -171,7 +171,6 @@ def _next(verdict: Verdict, found: Sequence[ScanSigns], data: Dataset) -> Advice
                 doubt=scan.doubt,
                 shape=data.read_grid(scan.case).ras.shape,
                 drawn=tuple((each.plane, each.index) for each in drawn.slices) if drawn else (),
-                open=True,
             )
         )
     planes = list(dict.fromkeys(p for a in annotations.values() for p in a.planes))

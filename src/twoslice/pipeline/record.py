@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-import os
 import platform
 import time
 from collections.abc import Iterator, Mapping
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from twoslice import __version__
+from twoslice.engines.local import usable_cores
 from twoslice.errors import InputError, OutputError
 from twoslice.io import atomic
 from twoslice.io.dataset import Dataset
@@ -160,9 +160,7 @@ def _begin(dataset: Path, settings: Settings) -> Tree:
         "settings": settings.model_dump(mode="json"),
         "seed": settings.training.seed,
         "versions": {"python": platform.python_version(), **_versions()},
-        "machine": {"system": platform.platform(), "cores": len(os.sched_getaffinity(0))}
-        if hasattr(os, "sched_getaffinity")
-        else {"system": platform.platform(), "cores": os.cpu_count()},
+        "machine": {"system": platform.platform(), "cores": usable_cores()},
         "stages": {},
         "set_aside": {},
         "trained_on": None,

@@ -11,6 +11,7 @@ Stopped or killed at any moment and started again, it goes on from what is there
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,10 +71,10 @@ def run_pipeline(
     data = pipeline.check()
     scans = pipeline.find(data, more)
     data = pipeline.propagate(data)
-    data, plan, folds = pipeline.plan(data, len(scans))
+    data, folds = pipeline.plan(data, len(scans))
     pipeline.train(data, folds)
     predicted = pipeline.predict(scans)
-    verdict = pipeline.judge(data, plan, folds, predicted, scans)
+    verdict = pipeline.judge(data, folds, predicted, scans)
     page = pipeline.report(more, labels)
     return RunResult(out, page, verdict, pipeline.record, predicted)
 
@@ -138,7 +139,7 @@ class _Pipeline:
                     self._set_aside(case, "propagate", reason)
         return data.without(self.record.aside)
 
-    def plan(self, data: Dataset, scans: int) -> tuple[Dataset, Plan, list[Fold]]:
+    def plan(self, data: Dataset, scans: int) -> tuple[Dataset, list[Fold]]:
         """What is ahead, said before it begins: what will be done, and about how long it takes."""
         chosen = self.record.train_on(data)
         data = data.without(data.cases.keys() - set(chosen))
@@ -148,7 +149,7 @@ class _Pipeline:
         pace = None if self._trained(folds) else self._pace(data, plan)
         for line in opening(self.out, data, scans, self.settings, plan, folds, pace, self.record):
             self.progress.say(line)
-        return data, plan, folds
+        return data, folds
 
     def train(self, data: Dataset, folds: Sequence[Fold]) -> None:
         """The training itself, then the held-out ones, each from its last checkpoint."""
@@ -182,7 +183,6 @@ class _Pipeline:
     def judge(
         self,
         data: Dataset,
-        plan: Plan,
         folds: Sequence[Fold],
         predicted: Sequence[str],
         scans: dict[str, tuple[Path, ...]],
@@ -259,8 +259,6 @@ def is_trained(folder: Path) -> bool:
     if not run.has_checkpoint:
         return False
     if run.settings.training.minutes is not None:
-        import json
-
         meta = json.loads((run.latest / "meta.json").read_text(encoding="utf-8"))
         return bool(meta["progress"] >= 1.0)
     return run.step >= run.plan.iterations

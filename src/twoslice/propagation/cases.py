@@ -18,7 +18,7 @@ from twoslice.io import atomic
 from twoslice.io.dataset import Dataset
 from twoslice.io.grid import Grid
 from twoslice.io.scans import write_labels
-from twoslice.memory import refuse_beyond_bound
+from twoslice.memory import PROGRAM_BYTES, refuse_beyond_bound
 from twoslice.propagation.quality import POOR
 from twoslice.propagation.views import read_record, record_path, view_path
 from twoslice.settings import PropagationSettings
@@ -26,7 +26,6 @@ from twoslice.settings import PropagationSettings
 VERSION = 2
 """Raised when the views of the same input change, so that old ones are made anew."""
 
-_PROGRAM_BYTES = 400 * 2**20
 _CHANNEL_BYTES, _CLASS_BYTES, _VOXEL_BYTES = 8, 6, 20
 """A voxel's share of the peak: of each channel, of each class but the background, and of the rest.
 With one channel and two classes that is 34 bytes; 512×512×300 took 31 (docs/results.md)."""
@@ -97,7 +96,7 @@ def needed_bytes(dataset: Dataset, case: str) -> int:
     voxels = int(np.prod(dataset.read_grid(case).shape))
     channels, classes = len(dataset.channel_names), dataset.classes - 1
     each = _VOXEL_BYTES + _CHANNEL_BYTES * channels + _CLASS_BYTES * classes
-    return _PROGRAM_BYTES + each * voxels
+    return PROGRAM_BYTES + each * voxels
 
 
 def _view_trees(annotation: SparseAnnotation, names: Sequence[str]) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 
 import torch
 
+from twoslice.engines.local import usable_cores
+
 
 @contextmanager
 def single_threaded() -> Iterator[None]:
@@ -31,4 +33,4 @@ def workers() -> int:
     asked = os.environ.get("OMP_NUM_THREADS", "")
     if asked.isdigit() and int(asked) > 0:
         return int(asked)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return usable_cores()

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.stats import spearmanr
 
 from twoslice.evaluation.verdict import ScanVerdict, Verdict
 from twoslice.report.curves import scatter
@@ -122,7 +122,7 @@ def how_it_held(verdict: Verdict, sources: Sources) -> Section | None:
         f"{100 * held:.0f} % of the scans lie inside their own interval.",
     ]
     if len(pairs) >= 4 and said.std() > 0 and measured.std() > 0:
-        ranks = np.corrcoef(_ranks(said), _ranks(measured))[0, 1]
+        ranks = spearmanr(said, measured).statistic
         words.append(f"The two orders of scans agree with a rank correlation of {ranks:.2f}.")
     chart = scatter(
         list(zip(said.tolist(), measured.tolist(), strict=True)),
@@ -194,8 +194,3 @@ def _links(row: ScanVerdict, sources: Sources, target: Path) -> tuple[tuple[str,
 
 def _share(value: float, *, bar: bool = True, strong: bool = False) -> Cell:
     return Cell(f"{100 * value:.1f}", bar=value if bar else None, strong=strong, sort=value)
-
-
-def _ranks(array: NDArray[np.float64]) -> list[float]:
-    """Ranks, the mean of them where values are equal."""
-    return [float((array < value).sum() + ((array == value).sum() - 1) / 2) for value in array]

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from twoslice.annotation.choice import Choice, Scheme, parse_slice
 from twoslice.annotation.cover import Slot
 from twoslice.errors import SettingsError, TwosliceError
 from twoslice.planes import Plane
+from twoslice.settings import read_yaml, split_assignment
 
 Tree = dict[str, Any]
 Names = tuple[str, ...]
@@ -130,24 +130,11 @@ def load_study(file: Path, assignments: Iterable[str] = ()) -> Study:
     `assignments` (`a.b=c`) win over every setting of the file.
     """
     path = file if file.is_file() else shipped().get(str(file), file)
-    try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         known = ", ".join(shipped())
-        raise SettingsError(f"{path}: there is no such study file. Shipped are: {known}.") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        detail = str(error).splitlines()[0]
-        raise SettingsError(f"{path}: not a readable YAML file ({detail}). Mend it.") from None
-    study = parse_study(tree, name=str(path))
-    override = dict(study.override)
-    for text in assignments:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise SettingsError(f"--set {text}: expected name.of.setting=value.")
-        try:
-            override[name.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            raise SettingsError(f"--set {text}: '{value}' cannot be read as a value.") from None
+        raise SettingsError(f"{path}: there is no such study file. Shipped are: {known}.")
+    study = parse_study(read_yaml(path), name=str(path))
+    override = {**study.override, **dict(map(split_assignment, assignments))}
     return study.model_copy(update={"override": override})
 
 

@@ -7,7 +7,6 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from PIL import Image
 
@@ -41,12 +40,7 @@ class Journal:
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         for sink in self._sinks:
             sink.close(whole=error is None)
 

@@ -14,7 +14,7 @@ from twoslice.annotation.reading import DenseLabelError, read_annotation
 from twoslice.errors import AnnotationError, DatasetError, ScanError
 from twoslice.io.cache import VolumeCache
 from twoslice.io.dataset import Dataset
-from twoslice.memory import memory_bound, refuse_beyond_bound
+from twoslice.memory import PROGRAM_BYTES, memory_bound, refuse_beyond_bound
 from twoslice.methods.base import LabelSource, Method
 from twoslice.objectives.weights import NEVER
 from twoslice.progress import Progress
@@ -27,8 +27,8 @@ from twoslice.training.recipes import find_recipe
 from twoslice.training.volumes import HIGH, LOW, prepare_image, resample_view, shape_at
 
 View = tuple[NDArray[np.uint8], NDArray[np.int16]]
-_PROGRAM_BYTES, _MOST_MAPPED = 400 * 2**20, 512 * 2**20
-"""The latter of prepared scans in memory at a time; an eighth of the bound, where one is set."""
+_MOST_MAPPED = 512 * 2**20
+"""Of prepared scans in memory at a time; an eighth of the bound, where one is set."""
 
 
 def open_source(
@@ -80,7 +80,7 @@ def image_cache(dataset: Dataset, plan: Plan, folder: Path) -> VolumeCache:
     def prepare(case: str) -> NDArray[np.float32]:
         grid = dataset.read_grid(case).ras
         voxels = 2 * np.prod(grid.shape) + np.prod(shape_at(grid.shape, grid.spacing, plan.spacing))
-        needed = _PROGRAM_BYTES + 4 * len(dataset.channel_names) * int(voxels)
+        needed = PROGRAM_BYTES + 4 * len(dataset.channel_names) * int(voxels)
         refuse_beyond_bound(needed, f"case {case}: to prepare it")
         volume = dataset.read_image(case)
         try:

@@ -38,16 +38,23 @@ def normalise_intensity(data: NDArray[np.float32]) -> NDArray[np.float32]:
         every = max(1, round((channel.size / _MOST_VOXELS) ** (1 / 3)))
         low, high = np.percentile(channel[::every, ::every, ::every], [LOW, HIGH])
         clipped = np.clip(channel, low, high, out=out[index])  # in place: scans may fill the memory
-        with np.errstate(over="ignore", invalid="ignore"):  # told below
-            mean, deviation = clipped.mean(), float(clipped.std())
-        if not math.isfinite(deviation):
-            raise ScanError(
-                f"intensities from {low:.3g} to {high:.3g} are too large for 32-bit sums. Is the "
-                f"scan damaged? If not, divide it by {high:.0e} and try again."
-            )
+        mean, deviation = moments(clipped)
         clipped -= mean
         clipped /= deviation if deviation > 0 else 1.0
     return out
+
+
+def moments(channel: NDArray[np.float32]) -> tuple[float, float]:
+    """Mean and deviation, or one line where 32 bits cannot hold their sums."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = float(channel.mean()), float(channel.std())
+    if not math.isfinite(deviation):
+        low, high = float(channel.min()), float(channel.max())
+        raise ScanError(
+            f"intensities from {low:.3g} to {high:.3g} are too large for 32-bit sums. Is the scan "
+            f"damaged? If not, divide it by {max(-low, high):.0e} and try again."
+        )
+    return mean, deviation
 
 
 def shape_at(
