@@ -162,7 +162,9 @@ class _Pipeline:
             with self.record.stage("folds"):
                 for fold in todo:
                     held = ", ".join(fold.held)
-                    self.progress.say(f"a shorter training without {held}, to be asked about them")
+                    self.progress.say(
+                        f"a shorter training without {held}, to be asked about what is drawn there"
+                    )
                     train(fold.dataset, fold.folder, fold.settings, resume=True, progress=muted)
 
     def predict(self, scans: dict[str, tuple[Path, ...]]) -> tuple[str, ...]:
