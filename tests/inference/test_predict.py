@@ -351,15 +351,15 @@ def test_a_prediction_that_was_stopped_goes_on(
     for name in ("a", "b", "c"):
         scan_at(tmp_path / "in" / f"{name}.nii.gz")
     seen: list[str] = []
-    pieces = Predictor.pieces
+    pieces = Predictor.pieces_of
 
-    def stop(self: Predictor, volume: Volume, **more: Any) -> Iterator[Piece]:
+    def stop(self: Predictor, *scan: Any, **more: Any) -> Iterator[Piece]:
         seen.append(more["name"])
         if len(seen) == 3:
             raise KeyboardInterrupt
-        return pieces(self, volume, **more)
+        return pieces(self, *scan, **more)
 
-    monkeypatch.setattr(Predictor, "pieces", stop)
+    monkeypatch.setattr(Predictor, "pieces_of", stop)
     with pytest.raises(KeyboardInterrupt):
         predict(run.folder, [tmp_path / "in"], tmp_path / "out", probabilities=True)
     monkeypatch.undo()
@@ -374,14 +374,14 @@ def test_too_little_memory_for_one_scan_spares_the_others(
 ) -> None:
     for name in ("a", "b"):
         scan_at(tmp_path / "in" / f"{name}.nii.gz")
-    pieces = Predictor.pieces
+    pieces = Predictor.pieces_of
 
-    def fail(self: Predictor, volume: Volume, **more: Any) -> Iterator[Piece]:
+    def fail(self: Predictor, *scan: Any, **more: Any) -> Iterator[Piece]:
         if more["name"].endswith("a.nii.gz"):
             raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate")
-        return pieces(self, volume, **more)
+        return pieces(self, *scan, **more)
 
-    monkeypatch.setattr(Predictor, "pieces", fail)
+    monkeypatch.setattr(Predictor, "pieces_of", fail)
     with pytest.raises(PartialError, match=r"1 of 2 scan.*a\.nii\.gz: there is not enough memory"):
         predict(run.folder, [tmp_path / "in"], tmp_path / "out")
     assert (tmp_path / "out" / "b.nii.gz").is_file()
@@ -398,7 +398,7 @@ def test_the_next_scan_is_read_while_one_is_predicted(
     for name in ("a", "b"):
         scan_at(tmp_path / "in" / f"{name}.nii.gz")
     begun, read = threading.Event(), threading.Event()
-    reading, pieces = module.read_channels, Predictor.pieces
+    reading, pieces = module.read_channels, Predictor.pieces_of
 
     def read_second(paths: tuple[Path, ...], **more: Any) -> Volume:
         if paths[0].name.startswith("b"):
@@ -406,12 +406,12 @@ def test_the_next_scan_is_read_while_one_is_predicted(
             read.set()
         return reading(paths, **more)
 
-    def predict_first(self: Predictor, volume: Volume, **more: Any) -> Iterator[Piece]:
+    def predict_first(self: Predictor, *scan: Any, **more: Any) -> Iterator[Piece]:
         begun.set()
         assert read.wait(20)
-        return pieces(self, volume, **more)
+        return pieces(self, *scan, **more)
 
     monkeypatch.setattr(module, "read_channels", read_second)
-    monkeypatch.setattr(Predictor, "pieces", predict_first)
+    monkeypatch.setattr(Predictor, "pieces_of", predict_first)
     made = predict(run.folder, [tmp_path / "in"], tmp_path / "out")
     assert made.predicted == ("a", "b")

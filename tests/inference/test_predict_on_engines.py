@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from training import tiny
 from twoslice.engines.choose import EngineOptions
 from twoslice.errors import PartialError, ScanError
+from twoslice.inference import scan as scan_module
 from twoslice.inference.manifest import Manifest
 from twoslice.inference.predict import predict
-from twoslice.inference.scan import is_small_size, read_scan
+from twoslice.inference.scan import ReadyScan, is_small_size, read_scan
+from twoslice.inference.volume import Predictor
 from twoslice.inference.windows import bytes_per_voxel, choose_window
 from twoslice.io.find import FoundScan
 from twoslice.io.grid import Grid
 from twoslice.io.scans import write_image
-from twoslice.memory import available_memory, bounded
+from twoslice.io.volume import Volume
+from twoslice.memory import PROGRAM_BYTES, available_memory, bounded
 from twoslice.networks.build import NetworkPlan
 from twoslice.training.loop import train
 from twoslice.training.planner import make_plan
@@ -106,18 +112,57 @@ def test_under_a_bound_large_scans_are_not_read_ahead() -> None:
         assert is_small_size(1_000_000)
 
 
+@pytest.fixture(scope="module")
+def predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
+    folder = tmp_path_factory.mktemp("trained")
+    dataset = tiny.make_dataset(folder / "data")
+    return Predictor(train(dataset, folder / "run", tiny.settings("supervised", iterations=1)))
+
+
 def test_a_scan_that_cannot_be_predicted_within_the_bound_is_told_before_it_is_read(
-    tmp_path: Path,
+    tmp_path: Path, predictor: Predictor
 ) -> None:
     path = tmp_path / "scan.nii.gz"
     write_image(path, tiny.scan(0)[0], Grid(tiny.SHAPE, np.eye(4)))
     found = FoundScan("scan", (path,))
     with bounded(100 * 2**20):
-        told = read_scan(found, None)
+        told = read_scan(predictor, found, None)
     assert isinstance(told, ScanError)
     assert "to predict it takes about 0.5 GB, and 0.1 GB may be taken" in str(told)
     with bounded(GIB):
-        assert not isinstance(read_scan(found, None), ScanError)
+        assert not isinstance(read_scan(predictor, found, None), ScanError)
+
+
+def test_a_scan_whose_maps_cannot_be_held_within_the_bound_is_told_before_the_first_window(
+    predictor: Predictor,
+) -> None:
+    wide, shape = torch.zeros(1, 1, 100, 100, 101), (100, 100, 101)
+    held = PROGRAM_BYTES + wide.nbytes + wide.numel()
+    with bounded(held + 2**20), pytest.raises(ScanError, match=r"huge: to predict it takes about"):
+        next(predictor.pieces_of(wide, shape, uncertainty=True, name="huge"))
+    with bounded(held + GIB):
+        next(predictor.pieces_of(wide, shape, uncertainty=True, name="huge"))
+
+
+def test_a_read_scan_holds_only_what_the_networks_take(
+    tmp_path: Path, predictor: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scan's own intensities must go, or the longest scans would lie in memory twice."""
+    path = tmp_path / "scan.nii.gz"
+    write_image(path, tiny.scan(0)[0], Grid(tiny.SHAPE, np.eye(4)))
+    kept: list[weakref.ref[object]] = []
+    reading = scan_module.read_channels
+
+    def read(*paths: Any, **more: Any) -> Volume:
+        volume = reading(*paths, **more)
+        kept.append(weakref.ref(volume))
+        return volume
+
+    monkeypatch.setattr(scan_module, "read_channels", read)
+    ready = read_scan(predictor, FoundScan("scan", (path,)), None)
+    assert isinstance(ready, ReadyScan)
+    assert ready.shape == tiny.SHAPE
+    assert [each() for each in kept] == [None]
 
 
 def test_a_scan_that_cannot_be_prepared_within_the_bound_is_told(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from twoslice.inference.inputs import find_inputs, refuse_useless_series
 from twoslice.inference.manifest import Manifest
 from twoslice.inference.published import open_model
 from twoslice.inference.scan import (
+    ReadyScan,
     Wanted,
     is_small,
     is_small_size,
@@ -39,7 +40,6 @@ from twoslice.io.description import write_description
 from twoslice.io.find import FoundScan
 from twoslice.io.label_table import write_label_files
 from twoslice.io.logs import kept_log
-from twoslice.io.volume import Volume
 from twoslice.memory import bounded
 from twoslice.progress import Progress, Silent, Task
 from twoslice.settings import InferenceSettings
@@ -198,14 +198,14 @@ def _predict_all(
     """Each scan when its files are written, or with its fault in one line."""
     pending: tuple[FoundScan, Future[None]] | None = None
     with ThreadPoolExecutor(1, "writer") as writer:
-        for scan, volume in _read_ahead(scans, wanted.series):
-            fault = str(volume) if isinstance(volume, InputError) else None
-            if isinstance(volume, Volume):
+        for scan, ready in _read_ahead(predictor, scans, wanted.series):
+            fault = str(ready) if isinstance(ready, InputError) else None
+            if isinstance(ready, ReadyScan):
                 try:
-                    labels, maps = predict_one(predictor, volume, scan, wanted)
+                    labels, maps = predict_one(predictor, ready, scan, wanted)
                 except InputError as error:
                     fault = str(error)
-                grid = volume.grid
+                grid = ready.grid
             if pending is not None:  # at most one result waits for the disk
                 pending[1].result()
                 yield pending[0], None
@@ -222,15 +222,15 @@ def _predict_all(
 
 
 def _read_ahead(
-    scans: Sequence[FoundScan], series: str | None
-) -> Iterator[tuple[FoundScan, Volume | InputError]]:
+    predictor: Predictor, scans: Sequence[FoundScan], series: str | None
+) -> Iterator[tuple[FoundScan, ReadyScan | InputError]]:
     """The scans in order, the next one read while the caller works, unless it is very large."""
     with ThreadPoolExecutor(1, "reader") as reader:
-        ahead: Future[Volume | InputError] | None = None
+        ahead: Future[ReadyScan | InputError] | None = None
         for index, scan in enumerate(scans):
-            volume = ahead.result() if ahead is not None else read_scan(scan, series)
+            ready = ahead.result() if ahead is not None else read_scan(predictor, scan, series)
             ahead = None
             if index + 1 < len(scans) and is_small(scan) and is_small(scans[index + 1]):
-                ahead = reader.submit(read_scan, scans[index + 1], series)
-            yield scan, volume
-            del volume
+                ahead = reader.submit(read_scan, predictor, scans[index + 1], series)
+            yield scan, ready
+            del ready

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from twoslice.errors import InputError, ScanError
 from twoslice.inference.maps import MapStore
 from twoslice.inference.published import open_model
 from twoslice.inference.volume import Piece, Predictor
 from twoslice.io.find import FoundScan
-from twoslice.io.grid import Grid
+from twoslice.io.grid import Grid, Shape
 from twoslice.io.scans import read_channels, read_grid, write_image, write_labels
-from twoslice.io.volume import Volume
 from twoslice.memory import PROGRAM_BYTES, memory_bound, refuse_beyond_bound
 from twoslice.settings import InferenceSettings
 
@@ -56,14 +56,25 @@ class Wanted:
         return [*self.maps(case), self.labels(case)]
 
 
+@dataclass(frozen=True, eq=False)
+class ReadyScan:
+    """A scan as the networks take it, and where its labels belong. Its own intensities are gone:
+    the largest scans fit into memory twice, but not three times.
+    """
+
+    image: Tensor
+    grid: Grid
+    shape: Shape
+
+
 def predict_scan(run: Path, options: InferenceSettings, scan: FoundScan, wanted: Wanted) -> None:
     """Predict one scan and write its maps; the networks stay loaded for the next one."""
     predictor = _loaded(run, options)
-    volume = read_scan(scan, wanted.series)
-    if isinstance(volume, InputError):
-        raise volume
-    labels, maps = predict_one(predictor, volume, scan, wanted)
-    write_maps(labels, maps, volume.grid, scan.case, wanted)
+    ready = read_scan(predictor, scan, wanted.series)
+    if isinstance(ready, InputError):
+        raise ready
+    labels, maps = predict_one(predictor, ready, scan, wanted)
+    write_maps(labels, maps, ready.grid, scan.case, wanted)
 
 
 @lru_cache(maxsize=1)
@@ -71,11 +82,12 @@ def _loaded(run: Path, options: InferenceSettings) -> Predictor:
     return Predictor(open_model(run), options=options)
 
 
-def read_scan(scan: FoundScan, series: str | None) -> Volume | InputError:
-    """The scan, or what is wrong with it."""
+def read_scan(predictor: Predictor, scan: FoundScan, series: str | None) -> ReadyScan | InputError:
+    """The scan as the networks take it, or what is wrong with it."""
     try:
         _refuse_too_large(scan)
-        return read_channels(scan.paths, series=series)
+        volume = read_channels(scan.paths, series=series)
+        return ReadyScan(predictor.prepare(volume, name=_named(scan)), volume.grid, volume.shape)
     except InputError as error:
         return error
     except MemoryError:
@@ -83,11 +95,11 @@ def read_scan(scan: FoundScan, series: str | None) -> Volume | InputError:
 
 
 def _refuse_too_large(scan: FoundScan) -> None:
-    """The scan twice, as it is and as the networks take it, and its labels; they take the rest."""
+    """The scan as it is and as the networks take it, and a channel once more on the way there."""
     if scan.paths[0].is_dir():  # DICOM: not known before it is read
         return
     voxels = int(np.prod(read_grid(scan.paths[0]).shape))
-    needed = PROGRAM_BYTES + voxels * (8 * len(scan.paths) + 1)
+    needed = PROGRAM_BYTES + voxels * (8 * len(scan.paths) + 4)
     refuse_beyond_bound(needed, f"{scan.paths[0]}: to predict it")
 
 
@@ -112,14 +124,15 @@ def is_small_size(voxels: int) -> bool:
 
 
 def predict_one(
-    predictor: Predictor, volume: Volume, scan: FoundScan, wanted: Wanted
+    predictor: Predictor, ready: ReadyScan, scan: FoundScan, wanted: Wanted
 ) -> tuple[NDArray[np.uint8], MapStore]:
     """The label map in memory, the other maps on disk as far as they are wanted."""
-    labels = np.empty(volume.shape, np.uint8)
+    labels = np.empty(ready.shape, np.uint8)
     maps = MapStore(wanted.out)
-    name = ", ".join(map(str, scan.paths))
     try:
-        for piece in predictor.pieces(volume, uncertainty=wanted.uncertainty, name=name):
+        for piece in predictor.pieces_of(
+            ready.image, ready.shape, uncertainty=wanted.uncertainty, name=_named(scan)
+        ):
             labels[piece.where] = piece.probabilities.argmax(axis=0)
             targets = wanted.maps(scan.case)
             for target, slices in zip(targets, _wanted_maps(piece, wanted), strict=True):
@@ -150,6 +163,10 @@ def write_maps(
         write_labels(wanted.labels(case), labels, grid, names=wanted.class_names)
     finally:
         maps.close()
+
+
+def _named(scan: FoundScan) -> str:
+    return ", ".join(map(str, scan.paths))
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

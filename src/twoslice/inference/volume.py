@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from twoslice.errors import ScanError, SettingsError
 from twoslice.inference.regrid import regrid
-from twoslice.inference.windows import Slab, Triple, Window, choose_window, sweep
+from twoslice.inference.windows import Slab, Triple, Window, choose_window, sweep, window_bytes
 from twoslice.io.volume import Volume
-from twoslice.memory import available_memory
+from twoslice.memory import PROGRAM_BYTES, available_memory, refuse_beyond_bound
 from twoslice.methods.base import Method
 from twoslice.objectives.uncertainty import entropy
 from twoslice.settings import InferenceSettings
@@ -95,7 +95,7 @@ class Predictor:
     ) -> Iterator[Piece]:
         """Predict one volume a few slices at a time, in bounded memory, however large it is."""
         image = self.prepare(volume, name=name)
-        return self._swept(image, volume.shape, uncertainty=uncertainty)
+        return self.pieces_of(image, volume.shape, uncertainty=uncertainty, name=name)
 
     def prepare(self, volume: Volume, *, name: str = "the scan") -> Tensor:
         """The volume as the networks take it, (1, C, I, J, K) on the device."""
@@ -127,12 +127,21 @@ class Predictor:
             self.options.window, shape, plan.patch, plan.network, memory=memory, maps=maps
         )
 
-    def _swept(self, image: Tensor, target: Triple, *, uncertainty: bool) -> Iterator[Piece]:
+    def pieces_of(
+        self, image: Tensor, target: Triple, *, uncertainty: bool = False, name: str = "the scan"
+    ) -> Iterator[Piece]:
+        """The same of a prepared volume, whose scan has `target` voxels; the scan's own intensities
+        need not be held any more.
+        """
         source = _triple(image.shape[2:])
         members = len(self.method.predicting)
         maps = self.plan.network.classes * (members if uncertainty else 1)
         window = self.choose_window(source, maps=maps)
         axis = source.index(max(source))
+        if self.device.type == "cpu":
+            held = PROGRAM_BYTES + image.nbytes + int(np.prod(target))
+            sweeping = window_bytes(window, source, axis, self.plan.network, maps=maps)
+            refuse_beyond_bound(held + sweeping, f"{name}: to predict it")
         with torch.inference_mode():
             function = self._members if uncertainty else self._mean
             slabs = sweep(function, image, window, axis=axis)

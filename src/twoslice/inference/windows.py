@@ -107,6 +107,17 @@ def bytes_per_voxel(network: NetworkPlan) -> int:
     return 4 * (network.filters * _LIVE_MAPS + 4 * network.classes)
 
 
+def window_bytes(
+    window: Window, shape: Triple, axis: int, network: NetworkPlan, *, maps: int
+) -> int:
+    """Memory of a sweep along `axis` at its highest: a window in the network, and the slices under
+    a row of windows, once as sums, once as they come, and once on their way out.
+    """
+    plane = _voxels(shape) // shape[axis]
+    depth = min(window.size[axis], shape[axis])
+    return _voxels(window.size) * bytes_per_voxel(network) + 12 * maps * plane * depth
+
+
 def sweep(
     function: Callable[[Tensor], Tensor], image: Tensor, window: Window, *, axis: int
 ) -> Iterator[Slab]:
