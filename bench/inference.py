@@ -7,11 +7,12 @@ The first compares, on the last scans of LA_h5, one pass over the whole scan wit
 windows of 112×112×80 at a stride of 18, 18, 4, both from a trained V-Net with 16 filters and both
 timed in this run, a scan after the other. Seconds are the process's own CPU time, so that other
 work on the machine does not count; the clock's ratio is printed too. DIR keeps the trained network:
-where it is missing it is trained on the dense labels of the other scans, since a network that knows
-its task is what the comparison needs (steps of two patches, small ones first, then the paper's;
-about fifty minutes on one core that has nothing else to do; it may be stopped and goes on). The
-second makes scans of noise from 64³ to 512×512×600 as NIfTI files and predicts each in a process of
-its own, by a V-Net with 16 filters unless RUN says otherwise.
+where it is missing it is trained on dense labels, those of the compared scans among them at last:
+two ways to predict are compared, not two networks, and that needs one which knows what it sees
+(steps of two patches: small ones first, then the paper's, then larger ones too; eighty minutes on
+one core that has nothing else to do; it may be stopped and goes on). The second makes scans of
+noise from 64³ to 512×512×600 as NIfTI files and predicts each in a process of its own, by a V-Net
+with 16 filters unless RUN says otherwise.
 """
 
 from __future__ import annotations
@@ -49,10 +50,24 @@ SIZES = (
     *((64, 64, 64), (128, 128, 64), (192, 144, 88), (256, 256, 128)),
     *((512, 512, 100), (512, 512, 300), (512, 512, 600)),
 )
-STAGES = (((64, 64, 48), 700), ((112, 112, 80), 250))
-RATE = 2e-3
+WARMING = 20
 Image = NDArray[np.float32]
 Labels = NDArray[np.int16]
+
+
+class Phase(NamedTuple):
+    """A part of the network's training, with a learning rate that falls to nothing."""
+
+    sizes: tuple[tuple[int, int, int], ...]
+    rate: float
+    every_scan: bool = False
+    """Or only those that are not compared."""
+
+
+PHASES = (
+    Phase(((64, 64, 48),) * 700 + ((112, 112, 80),) * 250, 2e-3),
+    Phase(((112, 112, 80), (144, 128, 80)) * 60, 6e-4, every_scan=True),
+)
 
 
 class Timed(NamedTuple):
@@ -63,20 +78,20 @@ class Timed(NamedTuple):
     dice: float
 
 
-def trained(work: Path, others: list[Path]) -> Path:
+def trained(work: Path, compared: list[Path], others: list[Path]) -> Path:
     """The V-Net in `work`, as a checkpoint of the published form; trained first if need be."""
     file = work / "vnet.pth"
     if file.is_file():
         return file
     work.mkdir(parents=True, exist_ok=True)
-    pairs = [(read_scan(path).data[0], read_label_map(path).data) for path in others]
-    network = fit(pairs, work / "vnet.partial.pth", Lines(every=60))
+    pairs = [(read_scan(path).data[0], read_label_map(path).data) for path in [*others, *compared]]
+    network = fit(pairs, len(others), work / "vnet.partial.pth", Lines(every=60))
     with atomic.whole_file(file) as scratch:
         torch.save(network.state_dict(), scratch)
     return file
 
 
-def fit(pairs: list[tuple[Image, Labels]], partial: Path, progress: Progress) -> VNet:
+def fit(pairs: list[tuple[Image, Labels]], others: int, partial: Path, progress: Progress) -> VNet:
     """A V-Net with 16 filters on random patches, by a faster optimizer than the paper's. Goes on
     from `partial` where it was stopped.
     """
@@ -84,23 +99,23 @@ def fit(pairs: list[tuple[Image, Labels]], partial: Path, progress: Progress) ->
     torch.manual_seed(0)
     network = VNet(filters=16, dropout=0.0)
     network.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
-    optimizer = torch.optim.AdamW(network.parameters(), lr=RATE)
+    optimizer = torch.optim.AdamW(network.parameters())
     done = 0
     if partial.is_file():
         kept = torch.load(partial, weights_only=True)
         network.load_state_dict(kept["network"])
         optimizer.load_state_dict(kept["optimizer"])
         done = kept["step"]
-    sizes = [size for size, steps in STAGES for _ in range(steps)]
-    with progress.task("training", len(sizes) - done) as task:
-        for step in range(done, len(sizes)):
+    steps = [(phase, index) for phase in PHASES for index in range(len(phase.sizes))]
+    with progress.task("training", len(steps) - done) as task:
+        for step, (phase, index) in enumerate(steps[done:], start=done):
             for group in optimizer.param_groups:
-                group["lr"] = RATE * min(1.0, (step + 1) / 20) * (1 - step / len(sizes)) ** 0.9
+                falling = (1 - index / len(phase.sizes)) ** 0.9
+                group["lr"] = phase.rate * min(1.0, (index + 1) / WARMING) * falling
             rng = np.random.default_rng(step)
-            found = [
-                patch(*pairs[index], sizes[step], rng) for index in rng.integers(len(pairs), size=2)
-            ]
-            loss = one_step(network, optimizer, found)
+            chosen = rng.integers(len(pairs) if phase.every_scan else others, size=2)
+            patches = [patch(*pairs[scan], phase.sizes[index], rng) for scan in chosen]
+            loss = one_step(network, optimizer, patches)
             task.advance(note=f"loss {loss:.3f}")
             if (step + 1) % 20 == 0:
                 state = {"network": network.state_dict(), "optimizer": optimizer.state_dict()}
@@ -237,8 +252,8 @@ def main() -> None:
     if not (data / "LA_h5").is_dir():
         sys.exit(f"no scans in {data / 'LA_h5'}: set TWOSLICE_DATA")
     paths = sorted((data / "LA_h5").glob("*/mri_norm2.h5"))
-    run = options.run or trained(options.work, paths[: -options.scans])
-    against_the_paper(run, paths[-options.scans :])
+    others, compared = paths[: -options.scans], paths[-options.scans :]
+    against_the_paper(options.run or trained(options.work, compared, others), compared)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from twoslice.methods.base import Method
 from twoslice.methods.mean_teacher import MeanTeacher
 from twoslice.methods.ua_mt import UncertaintyAwareMeanTeacher
 
-WITH_TEACHER = ["mean_teacher", "ua_mt", "coranet"]
+WITH_TEACHER = ["mean_teacher", "ua_mt", "coranet", "plus"]
 
 
 def step(method: Method, amount: float) -> None:
@@ -26,7 +26,7 @@ def step(method: Method, amount: float) -> None:
 @pytest.mark.parametrize("name", WITH_TEACHER)
 def test_the_teacher_is_the_exponential_mean_of_the_student(name: str) -> None:
     """At first the plain mean of the students so far, then 0.9 of the old and 0.1 of the new."""
-    method = build(name, semi={"teacher_decay": 0.9})
+    method = build(name, **{section: {"teacher_decay": 0.9} for section in ("semi", "plus")})
     assert isinstance(method.teacher, torch.nn.Module)
     students = []
     for _ in range(14):

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from twoslice.networks.build import NetworkPlan, build_network
 from twoslice.settings import Settings
 
-LabelSource = Literal["drawn", "planes", "volumes"]
+LabelSource = Literal["drawn", "planes", "fused", "volumes"]
 """`drawn`: the annotated slices alone. `planes`: the label view of each plane that was drawn.
-`volumes`: label files that say everything about their scan.
+`fused`: the view that joins them, then those of the planes. `volumes`: label files that say
+everything about their scan.
 """
 _SOURCES: dict[str, LabelSource] = {"sparse": "drawn", "dense": "planes", "full": "volumes"}
 

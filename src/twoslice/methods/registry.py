@@ -11,6 +11,7 @@ from twoslice.methods.cps import CrossPseudoSupervision
 from twoslice.methods.ctbct import CrossTeaching
 from twoslice.methods.desco import Desco
 from twoslice.methods.mean_teacher import MeanTeacher
+from twoslice.methods.plus import Plus
 from twoslice.methods.supervised import Supervised
 from twoslice.methods.ua_mt import UncertaintyAwareMeanTeacher
 
@@ -22,6 +23,7 @@ METHODS: dict[str, type[Method]] = {
     "ctbct": CrossTeaching,
     "coranet": CoraNet,
     "supervised": Supervised,
+    "plus": Plus,
 }
 
 

@@ -127,7 +127,8 @@ class _Pipeline:
 
     def propagate(self, data: Dataset) -> Dataset:
         """Label views, where the method learns from them."""
-        if find_method(self.settings.method).label_source(self.settings) != "planes":
+        source = find_method(self.settings.method).label_source(self.settings)
+        if source not in ("planes", "fused"):
             return data
         with self.record.stage("propagate"):
             try:

@@ -134,6 +134,15 @@ def read_planes(dataset: Dataset, case: str) -> list[View]:
     return [(view.label, view.distance) for name, view in views.items() if name != FUSED]
 
 
+def read_fused(dataset: Dataset, case: str) -> list[View]:
+    """The view that joins the planes, then theirs; a scan drawn in one plane has that alone."""
+    planes = read_planes(dataset, case)
+    views = read_views(dataset, case)
+    if FUSED not in views:
+        return planes
+    return [(views[FUSED].label, views[FUSED].distance), *planes]
+
+
 def read_volume(dataset: Dataset, case: str) -> list[View]:
     """One view that knows every voxel of a fully drawn volume, but for those marked `ignore`."""
     labels = dataset.read_labels(case).data
@@ -159,6 +168,7 @@ def _refuse_few_slices(dataset: Dataset, case: str) -> None:
 _READERS: dict[LabelSource, Callable[[Dataset, str], list[View]]] = {
     "drawn": read_drawn,
     "planes": read_planes,
+    "fused": read_fused,
     "volumes": read_volume,
 }
 
