@@ -96,6 +96,23 @@ def test_a_job_that_kills_its_worker_is_given_up_and_the_others_are_done(
 
 
 @pytest.mark.slow
+def test_a_value_that_went_with_its_worker_is_waited_for(
+    engine: DaskEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scheduler then tells of a loss, and has the job done again; it is not gone itself."""
+    send = DaskEngine._send
+
+    def lose(self: DaskEngine, job: Job[Any], tried: int) -> None:
+        send(self, job, tried)
+        *_, future = self._running  # the one just sent, which no worker has done yet
+        self.client.futures[future.key].lose()
+
+    monkeypatch.setattr(DaskEngine, "_send", lose)
+    found = {each.job.name: each.get() for each in engine.run(doubling(3))}
+    assert found == {f"job {n}": 2 * n for n in range(3)}
+
+
+@pytest.mark.slow
 def test_a_killed_worker_loses_only_its_job(tmp_path: Path) -> None:
     with loopback(tmp_path / "dask", workers=0) as running:
         lost = running.add_worker()

@@ -170,7 +170,8 @@ class DaskEngine(Engine):
         # A scheduler that is gone cancels them all; `_came` says so.
         with contextlib.suppress(TimeoutError, CancelledError), self.client.as_current():
             wait(futures, timeout=_ROUND_SECONDS, return_when="FIRST_COMPLETED")
-        return [future for future in futures if future.status != "pending"]
+        # A value that is "lost" went with its worker, and is on its way once more.
+        return [future for future in futures if future.status not in ("pending", "lost")]
 
     def _send(self, job: Job[Any], tried: int) -> None:
         """No more are sent than can run: Dask counts a death against every job that its worker
@@ -219,10 +220,10 @@ class DaskEngine(Engine):
         """What came back: an attempt, or why none did."""
         from distributed import KilledWorker
 
-        if future.status in ("cancelled", "lost"):
-            raise self._gone()
         try:
             came: Attempt[Any] = future.result()
+        except CancelledError:
+            raise self._gone() from None
         except KilledWorker:
             return Attempt(raised="its worker lost, as often as the scheduler allows")
         except Exception as error:  # the job could not even be read on the worker
