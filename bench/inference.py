@@ -201,11 +201,11 @@ def one_size(run: Path, scan: Path, out: Path) -> dict[str, float]:
     }
 
 
-def fresh(work: Path) -> Path:
-    """A V-Net with 16 filters that has learned nothing: as fast and as large as any other."""
-    file = work / "fresh.pth"
+def fresh(work: Path, filters: int = 16) -> Path:
+    """A V-Net that has learned nothing: as fast and as large as any other."""
+    file = work / f"fresh-{filters}.pth"
     with atomic.whole_file(file) as scratch:
-        torch.save(VNet(filters=16).state_dict(), scratch)
+        torch.save(VNet(filters=filters).state_dict(), scratch)
     return file
 
 

@@ -16,16 +16,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import torch
 
+from inference import fresh
 from scale import PROGRAM, measure
-from twoslice.io import atomic
 from twoslice.io.dataset import write_description
 from twoslice.io.grid import Grid
 from twoslice.io.scans import write_image, write_labels
-from twoslice.networks.vnet import VNet
 
-BOUNDS = {"train": 5, "predict": 4, "propagate": 10}
+BOUNDS = {"train": 4, "predict": 4, "propagate": 10}
 """Gigabytes that each command is given."""
 
 
@@ -53,17 +51,9 @@ def make_dataset(folder: Path, shape: tuple[int, int, int]) -> None:
     write_description(folder, name="long", channel_names=("CT",), labels=labels, ignore=2)
 
 
-def network(work: Path, filters: int) -> Path:
-    """A V-Net that has learned nothing: as large as any other."""
-    file = work / f"vnet-{filters}.pth"
-    with atomic.whole_file(file) as scratch:
-        torch.save(VNet(filters=filters).state_dict(), scratch)
-    return file
-
-
 def commands(work: Path, filters: int) -> dict[str, list[str]]:
     """What is measured; training for one step is preparing the scan, and little else."""
-    data, model = str(work / "data"), str(network(work, filters))
+    data, model = str(work / "data"), str(fresh(work, filters))
     few = [f"training.{each}" for each in ("iterations=1", "setting=sparse", "pictures=false")]
     sets = [part for each in few for part in ("--set", each)]
     return {

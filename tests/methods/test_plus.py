@@ -56,11 +56,12 @@ def test_exchanged_boxes_carry_labels_and_weights_and_lose_nothing(labeled: int)
     """Every voxel is numbered; image, label and weight of one number must stay together."""
     count = 2 * labeled
     numbers = torch.arange(count * 9 * 8 * 7).reshape(count, *SHAPE)
-    lesson = Lesson(numbers[:, None].float(), numbers, 2.0 * numbers)
+    lesson = Lesson(numbers[:, None].float(), numbers, 2.0 * numbers, numbers % 2 == 0)
     torch.manual_seed(0)
     mixed = exchange_boxes(lesson, labeled)
     assert torch.equal(mixed.images[:, 0].long(), mixed.labels)
     assert torch.equal(mixed.weights, 2.0 * mixed.labels)
+    assert torch.equal(mixed.drawn, mixed.labels % 2 == 0)
     assert torch.equal(mixed.labels.flatten().sort().values, numbers.flatten())
     for one in range(labeled):
         moved = mixed.labels[one] != numbers[one]

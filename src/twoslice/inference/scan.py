@@ -95,11 +95,11 @@ def read_scan(predictor: Predictor, scan: FoundScan, series: str | None) -> Read
 
 
 def _refuse_too_large(scan: FoundScan) -> None:
-    """The scan as it is and as the networks take it, and a channel once more on the way there."""
+    """The scan as it is and as the networks take it; then the former goes and its labels come."""
     if scan.paths[0].is_dir():  # DICOM: not known before it is read
         return
     voxels = int(np.prod(read_grid(scan.paths[0]).shape))
-    needed = PROGRAM_BYTES + voxels * (8 * len(scan.paths) + 4)
+    needed = PROGRAM_BYTES + voxels * 8 * len(scan.paths)
     refuse_beyond_bound(needed, f"{scan.paths[0]}: to predict it")
 
 

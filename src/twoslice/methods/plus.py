@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from twoslice.methods.base import Batch, LabelSource, Losses, Method, View
-from twoslice.methods.supervision import drawn_dice
+from twoslice.methods.base import Batch, LabelSource, Losses, Method
 from twoslice.methods.teacher import Teacher
 from twoslice.networks.build import NetworkPlan
+from twoslice.objectives.agreement import hard_dice
 from twoslice.objectives.losses import segmentation_loss
 from twoslice.objectives.weights import NEVER, slice_weight
 from twoslice.settings import Settings
@@ -24,11 +24,12 @@ _BOX = (0.4, 0.8)
 
 
 class Lesson(NamedTuple):
-    """Patches, what is said of their voxels, and how much each of it counts."""
+    """Patches, what is said of their voxels, how much each of it counts, and what was drawn."""
 
     images: Float[Tensor, "B C I J K"]
     labels: Int[Tensor, "B I J K"]
     weights: Float[Tensor, "B I J K"]
+    drawn: Bool[Tensor, "B I J K"]
 
 
 class Plus(Method):
@@ -52,12 +53,14 @@ class Plus(Method):
         """One weighted loss (Eq. 5) over what labels and teacher say, boxes exchanged."""
         options = self.settings.plus
         trust = options.weight * min(1.0, progress / options.ramp)
-        lesson = Lesson(batch.labeled, batch.views[0].label, self.label_weight(batch, progress))
+        fused, weight = batch.views[0], self.label_weight(batch, progress)
+        lesson = Lesson(batch.labeled, fused.label, weight, fused.distance == 0)
         figures = {"alpha": self.slice_decay(progress), "trust": trust}
         if batch.sizes[1]:
             pseudo, certainty = self.teach(batch.unlabeled)
             figures["mask_fraction"] = float(certainty.mean())
-            taught = Lesson(batch.unlabeled, pseudo, trust * certainty)
+            none = torch.zeros_like(pseudo, dtype=torch.bool)
+            taught = Lesson(batch.unlabeled, pseudo, trust * certainty, none)
             pairs = zip(lesson, taught, strict=True)
             lesson = Lesson(*(torch.cat(pair) for pair in pairs))
             if torch.rand(()) < options.exchange:
@@ -66,7 +69,7 @@ class Plus(Method):
         scores = self.networks[0](images)
         losses = Losses()
         losses.add(segmentation=segmentation_loss(scores, lesson.labels, lesson.weights))
-        losses.log(**figures, dice_drawn=drawn_dice(scores, [_drawn(batch.views[0], lesson)]))
+        losses.log(**figures, dice_drawn=hard_dice(scores, lesson.labels, lesson.drawn))
         return losses
 
     def label_weight(self, batch: Batch, progress: float) -> Float[Tensor, "L I J K"]:
@@ -118,11 +121,3 @@ def _box(shape: Sequence[int]) -> tuple[Any, ...]:
         start = int(torch.randint(0, side - length + 1, ()).item())
         sides.append(slice(start, start + length))
     return tuple(sides)
-
-
-def _drawn(fused: View, lesson: Lesson) -> View:
-    """What was drawn and is still where it was; distance 0 marks it, as in any view."""
-    missing = len(lesson.labels) - len(fused.label)
-    here = (fused.distance == 0) & (lesson.labels[: len(fused.label)] == fused.label)
-    rest = torch.ones_like(lesson.labels[:missing], dtype=torch.bool)
-    return View(lesson.labels, torch.cat([~here, rest]).long())

@@ -45,7 +45,8 @@ def open_source(
     labeled = _alike(
         [read_labeled_scan(dataset, case, plan, method, settings) for case in _drawn(dataset)]
     )
-    cache = image_cache(dataset, plan, folder)
+    held = sum(scan.views.nbytes for scan in labeled)
+    cache = image_cache(dataset, plan, folder, held=held)
     unlabeled: list[str] = []
     if method.learns_from_unlabeled(settings) and training.unlabeled_per_batch:
         unlabeled = [*dataset.unlabeled] or [scan.name for scan in labeled]
@@ -72,15 +73,17 @@ def augmentation_of(settings: Settings) -> Augmentation:
     return turns if flips in (None, True) else Augmentation(quarter_turns=True)
 
 
-def image_cache(dataset: Dataset, plan: Plan, folder: Path) -> VolumeCache:
-    """Prepared images, kept with the dataset so that runs share them; in `folder` if it must."""
+def image_cache(dataset: Dataset, plan: Plan, folder: Path, *, held: int = 0) -> VolumeCache:
+    """Prepared images, kept with the dataset so that runs share them; in `folder` if it must.
+    `held` bytes are in memory beside them, and count where a bound was set.
+    """
     shared = dataset.root / "preprocessed"
     writable = os.access(shared if shared.is_dir() else dataset.root, os.W_OK)
 
     def prepare(case: str) -> NDArray[np.float32]:
         grid = dataset.read_grid(case).ras
         voxels = 2 * np.prod(grid.shape) + np.prod(shape_at(grid.shape, grid.spacing, plan.spacing))
-        needed = PROGRAM_BYTES + 4 * len(dataset.channel_names) * int(voxels)
+        needed = PROGRAM_BYTES + held + 4 * len(dataset.channel_names) * int(voxels)
         refuse_beyond_bound(needed, f"case {case}: to prepare it")
         volume = dataset.read_image(case)
         try:
@@ -119,28 +122,28 @@ def read_labeled_scan(
 def read_drawn(dataset: Dataset, case: str) -> list[View]:
     """One view that knows the drawn slices and nothing else."""
     annotation = read_annotation(dataset, case)
-    distance = np.where(annotation.drawn(), 0, NEVER).astype(np.int16)
-    return [(annotation.label_map(elsewhere=0), distance)]
+    return [(annotation.label_map(elsewhere=0), _known(annotation.drawn()))]
 
 
 def read_planes(dataset: Dataset, case: str) -> list[View]:
     """The label view of each drawn plane, as `twoslice propagate` left them."""
+    return [view for name, view in _propagated(dataset, case).items() if name != FUSED]
+
+
+def read_fused(dataset: Dataset, case: str) -> list[View]:
+    """The view that joins the planes, then theirs; a scan drawn in one plane has that alone."""
+    views = _propagated(dataset, case)
+    return [views[name] for name in sorted(views, key=lambda name: name != FUSED)]
+
+
+def _propagated(dataset: Dataset, case: str) -> dict[str, View]:
     if not (dataset.root / FOLDER).is_dir():
         raise DatasetError(
             f"{dataset.root}: has no label views yet. Run 'twoslice propagate {dataset.root}' "
             f"first, or train on the drawn slices alone with --set training.setting=sparse."
         )
     views = read_views(dataset, case)
-    return [(view.label, view.distance) for name, view in views.items() if name != FUSED]
-
-
-def read_fused(dataset: Dataset, case: str) -> list[View]:
-    """The view that joins the planes, then theirs; a scan drawn in one plane has that alone."""
-    planes = read_planes(dataset, case)
-    views = read_views(dataset, case)
-    if FUSED not in views:
-        return planes
-    return [(views[FUSED].label, views[FUSED].distance), *planes]
+    return {name: (view.label, view.distance) for name, view in views.items()}
 
 
 def read_volume(dataset: Dataset, case: str) -> list[View]:
@@ -150,7 +153,14 @@ def read_volume(dataset: Dataset, case: str) -> list[View]:
     if known.all() or 2 * known.sum() < known.size:
         _refuse_few_slices(dataset, case)
     label = np.where(known, labels, 0).astype(np.uint8)
-    return [(label, np.where(known, 0, NEVER).astype(np.int16))]
+    return [(label, _known(known))]
+
+
+def _known(voxels: NDArray[np.bool_]) -> NDArray[np.int16]:
+    """Distance 0 at these voxels, and none elsewhere; in 16 bits from the start, since 64 would be
+    more than all the rest of a long scan.
+    """
+    return np.where(voxels, np.int16(0), np.int16(NEVER))
 
 
 def _refuse_few_slices(dataset: Dataset, case: str) -> None:

@@ -45,16 +45,21 @@ def normalise_intensity(data: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def moments(channel: NDArray[np.float32]) -> tuple[float, float]:
-    """Mean and deviation, or one line where 32 bits cannot hold their sums."""
+    """Mean and deviation, or one line where 32 bits cannot hold their sums.
+
+    Slice by slice: numpy's own deviation makes a copy of the whole scan on the way.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
-        mean, deviation = float(channel.mean()), float(channel.std())
+        mean = channel.mean()
+        squares = [np.square(part - mean).sum(dtype=np.float64) for part in channel]
+        deviation = math.sqrt(sum(squares) / channel.size)
     if not math.isfinite(deviation):
         low, high = float(channel.min()), float(channel.max())
         raise ScanError(
             f"intensities from {low:.3g} to {high:.3g} are too large for 32-bit sums. Is the scan "
             f"damaged? If not, divide it by {max(-low, high):.0e} and try again."
         )
-    return mean, deviation
+    return float(mean), deviation
 
 
 def shape_at(
