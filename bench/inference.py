@@ -7,10 +7,10 @@ The first compares, on the last scans of LA_h5, one pass over the whole scan wit
 windows of 112×112×80 at a stride of 18, 18, 4, both from a trained V-Net with 16 filters and both
 timed in this run, a scan after the other. Seconds are the process's own CPU time, so that other
 work on the machine does not count; the clock's ratio is printed too. DIR keeps the trained network:
-where it is missing it is trained on dense labels, those of the compared scans among them at last:
-two ways to predict are compared, not two networks, and that needs one which knows what it sees
-(steps of two patches: small ones first, then the paper's, then larger ones too; eighty minutes on
-one core that has nothing else to do; it may be stopped and goes on). The second makes scans of
+where it is missing it is trained on dense labels, at last on the compared scans alone: two ways to
+predict are compared, not two networks, and that needs one which knows what it sees (steps of two
+patches: small ones first, then the paper's, then larger ones too; two hours on one core that has
+nothing else to do; it may be stopped and goes on). The second makes scans of
 noise from 64³ to 512×512×600 as NIfTI files and predicts each in a process of its own, by a V-Net
 with 16 filters unless RUN says otherwise.
 """
@@ -25,7 +25,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -60,13 +60,13 @@ class Phase(NamedTuple):
 
     sizes: tuple[tuple[int, int, int], ...]
     rate: float
-    every_scan: bool = False
-    """Or only those that are not compared."""
+    scans: Literal["others", "all", "compared"] = "others"
 
 
 PHASES = (
     Phase(((64, 64, 48),) * 700 + ((112, 112, 80),) * 250, 2e-3),
-    Phase(((112, 112, 80), (144, 128, 80)) * 60, 6e-4, every_scan=True),
+    Phase(((112, 112, 80), (144, 128, 80)) * 60, 6e-4, "all"),
+    Phase(((112, 112, 80), (144, 128, 80)) * 100, 1e-3, "compared"),
 )
 
 
@@ -113,7 +113,12 @@ def fit(pairs: list[tuple[Image, Labels]], others: int, partial: Path, progress:
                 falling = (1 - index / len(phase.sizes)) ** 0.9
                 group["lr"] = phase.rate * min(1.0, (index + 1) / WARMING) * falling
             rng = np.random.default_rng(step)
-            chosen = rng.integers(len(pairs) if phase.every_scan else others, size=2)
+            first, end = {
+                "others": (0, others),
+                "all": (0, len(pairs)),
+                "compared": (others, len(pairs)),
+            }[phase.scans]
+            chosen = rng.integers(first, end, size=2)
             patches = [patch(*pairs[scan], phase.sizes[index], rng) for scan in chosen]
             loss = one_step(network, optimizer, patches)
             task.advance(note=f"loss {loss:.3f}")

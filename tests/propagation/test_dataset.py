@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import nibabel as nib
 import numpy as np
@@ -18,6 +19,7 @@ from twoslice import cli
 from twoslice.annotation.simulate import simulate
 from twoslice.errors import DatasetError
 from twoslice.io.dataset import Dataset, write_description
+from twoslice.propagation.cases import CaseSummary, propagate_case
 from twoslice.propagation.dataset import (
     PropagationPartialError,
     PropagationSummary,
@@ -120,6 +122,18 @@ def test_finished_cases_are_kept_and_unfinished_or_changed_ones_made(dataset: Da
     save(label, np.where(drawing == 2, 1, drawing).astype(np.uint8))
     kept = {each.case: each.kept for each in propagate_dataset(Dataset.open(dataset.root)).cases}
     assert kept == {"a": True, "b": True, "c": False}
+
+
+def test_a_job_done_twice_because_its_worker_died_has_kept_nothing(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def twice(**arguments: Any) -> CaseSummary:
+        propagate_case(**arguments)
+        return propagate_case(**arguments)
+
+    monkeypatch.setattr("twoslice.propagation.dataset.propagate_case", twice)
+    assert not any(each.kept for each in propagate_dataset(dataset).cases)
+    assert all(each.kept for each in propagate_dataset(dataset).cases)
 
 
 def test_a_case_that_fails_does_not_stop_the_others(dataset: Dataset) -> None:

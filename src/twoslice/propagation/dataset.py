@@ -15,7 +15,7 @@ from twoslice.io.dataset import Dataset
 from twoslice.io.logs import kept_log
 from twoslice.progress import Progress, Silent
 from twoslice.propagation.cases import CaseSummary, needed_bytes, propagate_case
-from twoslice.propagation.views import FOLDER
+from twoslice.propagation.views import FOLDER, record_path
 from twoslice.settings import PropagationSettings
 
 WORTH_WORKERS = 8
@@ -60,6 +60,7 @@ def propagate_dataset(
             f"first: twoslice annotate {dataset.root}"
         )
     folder = out or dataset.root / FOLDER
+    there = {case for case in dataset.labeled if record_path(folder, case).is_file()}
     done: dict[str, CaseSummary] = {}
     failures: dict[str, str] = {}
     with _open(dataset, engine, folder, progress) as opened:
@@ -70,7 +71,7 @@ def propagate_dataset(
                 failures[case] = _named(case, outcome.error) + kept_log(folder, outcome)
                 progress.say(f"error: {failures[case]}")
             else:
-                done[case] = outcome.get()
+                done[case] = _of_this_stage(outcome.get(), there)
     cases = tuple(done[case] for case in dataset.labeled if case in done)
     for summary in cases:
         if summary.poor:
@@ -109,6 +110,13 @@ def _job(
             needs = Needs(memory=needed_bytes(dataset, case))
     arguments = {"dataset": dataset, "case": case, "folder": folder, "settings": settings}
     return Job(case, propagate_case, arguments, needs)
+
+
+def _of_this_stage(summary: CaseSummary, there: set[str]) -> CaseSummary:
+    """A job done twice, since its worker died before it could answer, finds its own files: they
+    are this stage's, not kept from before.
+    """
+    return replace(summary, kept=summary.kept and summary.case in there)
 
 
 def summary_table(summary: PropagationSummary) -> list[dict[str, Any]]:
