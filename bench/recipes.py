@@ -150,7 +150,7 @@ def _largest(predictions: Path, folder: Path, names: tuple[str, ...]) -> dict[st
     with tempfile.TemporaryDirectory() as scratch:
         for path in predictions.glob("*.nii.gz"):
             found = read_label_map(path)
-            kept = keep_largest(found.data.astype(np.uint8), classes=len(names))
+            kept = keep_largest(found.data.astype(np.uint8), range(1, len(names)))
             write_labels(Path(scratch) / path.name, kept, found.grid)
         return evaluate(Path(scratch), folder / "validation", class_names=names).summary
 

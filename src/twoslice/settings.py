@@ -129,7 +129,10 @@ class InferenceSettings(_Frozen):
     """From a run to label maps."""
 
     flips: bool = Field(False, description="average over the eight mirrorings")
-    largest_component: bool = Field(False, description="of each label, only the largest piece")
+    largest_component: bool | None = Field(
+        None,
+        description="of each label, only the largest piece; unsaid: as the method says",
+    )
     network: Literal["both", 1, 2] = Field("both", description="which of two; both: their mean")
     window: Literal["auto", "whole", "patch", "paper"] = Field(
         "auto", description="auto: the whole scan where memory allows; paper: stride 18, 18, 4"

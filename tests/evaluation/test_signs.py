@@ -90,6 +90,23 @@ def test_drawn_slices_are_scored_alone_and_doubt_lies_on_its_slices() -> None:
     assert abs(sum(reading.doubt[0]) - sum(reading.doubt[2])) < 1e-6
 
 
+def test_where_a_label_may_not_lie_its_answer_is_background() -> None:
+    labels = torch.zeros(SHAPE, dtype=torch.int64)
+    labels[1:3, 1:3, 1:3], labels[5, 4, :], labels[4, 0, 0] = 1, 1, 2
+    kept = labels.clone()
+    kept[5, 4, :] = 0
+    drawn = [(np.ones(SHAPE, bool), labels.numpy().astype(np.uint8))]
+    maps = softmax_of(labels, 0.8)
+    given = answers(maps, maps, maps, maps)
+    reading = read_answers(given, 3, SHAPE, drawn, {1: (kept == 1).numpy()})
+    assert reading.drawn[0].dice("truth").tolist() == [2 * 8 / (8 + 12), 1.0]
+    assert reading.whole.size.tolist() == [8, 1]
+    assert np.array_equal(reading.labels, labels.numpy())
+    untouched = read_answers(given, 3, SHAPE, drawn)
+    assert untouched.drawn[0].dice("truth").tolist() == [1.0, 1.0]
+    assert torch.equal(given[-1].members, answers(maps, maps, maps, maps)[-1].members)
+
+
 def test_shapes_count_volume_extent_and_pieces() -> None:
     labels = np.zeros((10, 10, 10), np.uint8)
     labels[1:4, 2:6, 3], labels[8, 8, 8] = 1, 1

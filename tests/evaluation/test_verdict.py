@@ -92,7 +92,7 @@ def test_an_odd_shape_moves_a_scan_forward_and_is_named() -> None:
     first = verdict.scans[0]
     assert first.case == "odd"
     assert "organ unusually large" in first.why
-    assert "organ in 4 pieces" in first.why
+    assert "organ found in 4 pieces" in first.why
     assert "no spot found" in first.why
     assert first.dice < verdict.scans[1].dice
     assert all(

@@ -190,7 +190,7 @@ def test_the_largest_piece_of_each_class_is_kept() -> None:
     labels = np.zeros((9, 9, 9), np.uint8)
     labels[:3, :3, :3], labels[6:8, 6, 6] = 1, 1
     labels[0, 8, 8], labels[4:6, 0:2, 0:2] = 2, 2
-    kept = keep_largest(labels, classes=3)
+    kept = keep_largest(labels, (1, 2))
     assert (kept == 1).sum() == 27
     assert (kept == 2).sum() == 8
     assert kept[0, 8, 8] == kept[6, 6, 6] == 0
@@ -198,12 +198,37 @@ def test_the_largest_piece_of_each_class_is_kept() -> None:
 
 def test_the_largest_piece_of_a_random_map_is_what_scipy_counts() -> None:
     labels = np.random.default_rng(0).integers(0, 4, (14, 13, 12)).astype(np.uint8)
-    kept = keep_largest(labels, classes=4)
+    kept = keep_largest(labels, (1, 2, 3))
     for value in range(1, 4):
         pieces, count = ndimage.label(labels == value)
         largest = max((pieces == number).sum() for number in range(1, count + 1))
         assert (kept == value).sum() == largest
         assert ndimage.label(kept == value)[1] == 1
+
+
+def test_other_labels_than_those_named_stay_as_they_are() -> None:
+    labels = np.random.default_rng(1).integers(0, 4, (9, 8, 7)).astype(np.uint8)
+    kept = keep_largest(labels, (2,))
+    assert ((kept == labels) | ((labels == 2) & (kept == 0))).all()
+    assert ndimage.label(kept == 2)[1] == 1
+    assert (keep_largest(labels, ()) == labels).all()
+
+
+def test_a_run_says_which_labels_are_one_piece_and_whoever_predicts_may_say_otherwise(
+    tmp_path: Path,
+) -> None:
+    dataset = tiny.make_dataset(tmp_path / "data")
+    plus = train(dataset, tmp_path / "plus", tiny.settings("plus", iterations=1))
+    assert plus.data.single == (1, 2)
+    assert Run.open(plus.folder).data == plus.data
+    told = {None: (1, 2), True: (1, 2), False: ()}
+    for asked, thinned in told.items():
+        options = InferenceSettings(largest_component=asked)
+        assert Predictor(plus, options=options).thinned == thinned
+    other = train(dataset, tmp_path / "desco", tiny.settings(iterations=1))
+    assert Predictor(other).thinned == ()
+    ragged = np.random.default_rng(2).integers(0, 3, tiny.SHAPE).astype(np.uint8)
+    assert ndimage.label(Predictor(plus).finish(ragged) == 1)[1] == 1
 
 
 def both_ways(run: Run, **options: Any) -> VolumePrediction:

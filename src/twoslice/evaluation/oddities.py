@@ -60,7 +60,7 @@ def oddities(
                 found[scan.case][1].append(f"no {name} found")
             elif shape["largest"] < 1 - _STRANGE:
                 much, notes = found[scan.case]
-                notes.append(f"{name} in {shape['pieces']} pieces")
+                notes.append(f"{name} found in {shape['pieces']} pieces")
                 found[scan.case] = (much + 1 - shape["largest"], notes)
     return found
 

@@ -7,8 +7,8 @@ and around the label; each from 0 to 1, 1 the better. From the label map: volume
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -90,13 +90,14 @@ class Tally:
 
 @dataclass(eq=False)
 class Reading:
-    """What the answers about one scan say: sums over all of it and over each drawn slice, and the
-    doubt on every slice along each of its three axes.
+    """What the answers about one scan say: sums over all of it and over each drawn slice, the
+    doubt on every slice along each of its three axes, and the label map (I, J, K) that they give.
     """
 
     whole: Tally
     drawn: list[Tally]
     doubt: list[Counts]
+    labels: NDArray[np.uint8]
 
 
 def read_answers(
@@ -104,18 +105,29 @@ def read_answers(
     classes: int,
     shape: Sequence[int],
     drawn: Sequence[tuple[NDArray[np.bool_], NDArray[np.uint8]]] = (),
+    allowed: Mapping[int, NDArray[np.bool_]] | None = None,
 ) -> Reading:
     """Go once through the answers about a scan of `shape` on the networks' grid. `drawn` says of
-    each drawn slice where it lies and its labels, both (I, J, K).
+    each drawn slice where it lies and its labels, both (I, J, K); `allowed` where some labels may
+    lie: where one of them is found elsewhere, the answer counts as background.
     """
     reading = Reading(
-        Tally(classes), [Tally(classes) for _ in drawn], [np.zeros(side) for side in shape]
+        Tally(classes),
+        [Tally(classes) for _ in drawn],
+        [np.zeros(side) for side in shape],
+        np.zeros(shape, np.uint8),
     )
-    for slab in answers:
-        reading.whole.add(slab.members.flatten(2), slab.probes.flatten(2))
+    for given in answers:
         where = [slice(None)] * 3
-        where[slab.axis] = slice(slab.start, slab.start + slab.members.shape[slab.axis + 2])
+        where[given.axis] = slice(given.start, given.start + given.members.shape[given.axis + 2])
         place = (where[0], where[1], where[2])
+        found = given.members.mean(dim=0).argmax(dim=0)
+        reading.labels[place] = found.numpy()
+        stray = torch.zeros_like(found, dtype=torch.bool)
+        for value, region in (allowed or {}).items():
+            stray |= (found == value) & ~torch.from_numpy(region[place])
+        slab = _with_background(given, stray) if stray.any() else given
+        reading.whole.add(slab.members.flatten(2), slab.probes.flatten(2))
         doubt = entropy(slab.members.mean(dim=0)[None])[0].double().numpy()
         for axis, profile in enumerate(reading.doubt):
             across = tuple(other for other in range(3) if other != axis)
@@ -126,6 +138,14 @@ def read_answers(
                 truth = torch.from_numpy(labels[place].astype(np.int64))[inside]
                 sums.add(slab.members[:, :, inside], slab.probes[:, :, inside], truth)
     return reading
+
+
+def _with_background(slab: Answers, where: Tensor) -> Answers:
+    """The same answers, but background at the voxels `where`, whatever was asked."""
+    members, probes = slab.members.clone(), slab.probes.clone()
+    for maps in (members, probes):
+        maps[:, :, where], maps[:, 0, where] = 0.0, 1.0
+    return replace(slab, members=members, probes=probes)
 
 
 def shapes(

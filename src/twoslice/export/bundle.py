@@ -10,6 +10,7 @@ docs/README.md           how to run it
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,7 @@ def workflow(run: Run, network: Ensemble) -> dict[str, Any]:
         },
         "postprocessing": {
             "_target_": "Compose",
-            "transforms": _writing(network.classes, largest=options.largest_component),
+            "transforms": _writing(run.thinned(options.largest_component)),
         },
         "handlers": [
             {
@@ -109,17 +110,17 @@ def _reading() -> list[dict[str, Any]]:
     return [load, turn]
 
 
-def _writing(classes: int, *, largest: bool) -> list[dict[str, Any]]:
+def _writing(thinned: Sequence[int]) -> list[dict[str, Any]]:
     keep = {
         "_target_": "KeepLargestConnectedComponentd",
         "keys": "pred",
-        "applied_labels": list(range(1, classes)),
+        "applied_labels": list(thinned),
         "independent": True,
         "connectivity": 1,
     }
     return [
         {"_target_": "AsDiscreted", "keys": "pred", "argmax": True},
-        *([keep] if largest else []),
+        *([keep] if thinned else []),
         {
             "_target_": "Invertd",
             "keys": "pred",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -72,6 +72,7 @@ class Predictor:
         self.plan: Plan = run.plan
         self.options = options or run.settings.inference
         self.window = window
+        self.thinned = run.thinned(self.options.largest_component)
         self.method: Method = run.load_method().to(self.device)
         if self.options.network != "both":
             _keep_one(self.method, self.options.network)
@@ -89,6 +90,13 @@ class Predictor:
             probabilities[(slice(None), *piece.where)] = piece.probabilities
             uncertain[piece.where], apart[piece.where] = piece.entropy, piece.disagreement
         return VolumePrediction(self.finish(labels), probabilities, uncertain, apart)
+
+    def labels(self, volume: Volume, *, name: str = "the scan") -> NDArray[np.uint8]:
+        """The label map of one volume, on its RAS grid."""
+        labels = np.empty(volume.shape, np.uint8)
+        for piece in self.pieces(volume, name=name):
+            labels[piece.where] = piece.probabilities.argmax(axis=0)
+        return self.finish(labels)
 
     def pieces(
         self, volume: Volume, *, uncertainty: bool = False, name: str = "the scan"
@@ -110,10 +118,8 @@ class Predictor:
         return image.contiguous(memory_format=torch.channels_last_3d)
 
     def finish(self, labels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """What is done to a whole label map: the largest piece of each class, if asked."""
-        if not self.options.largest_component:
-            return labels
-        return keep_largest(labels, classes=self.plan.network.classes)
+        """What is done to a whole label map: of some labels, the largest piece alone is kept."""
+        return keep_largest(labels, self.thinned) if self.thinned else labels
 
     def choose_window(self, shape: Triple, *, maps: int = 2) -> Window:
         """The window for a prepared volume of `shape`, in the memory that is free now."""
@@ -188,19 +194,22 @@ def refuse_channels(run: Run, channels: int, name: str) -> None:
         )
 
 
-def keep_largest(labels: NDArray[np.uint8], *, classes: int) -> NDArray[np.uint8]:
-    """The largest connected piece of every foreground class; the others become background."""
+def keep_largest(labels: NDArray[np.uint8], which: Sequence[int]) -> NDArray[np.uint8]:
+    """Of each of the labels `which`, the largest connected piece; the rest becomes background."""
     from scipy import ndimage
 
-    kept = np.zeros_like(labels)
-    for value, box in enumerate(ndimage.find_objects(labels, max_label=classes - 1), start=1):
+    kept = labels.copy()
+    boxes = ndimage.find_objects(labels, max_label=max(which, default=1))
+    for value in which:
+        box = boxes[value - 1]
         if box is None:
             continue
-        numbered = np.zeros(labels[box].shape, np.int32)
-        ndimage.label(labels[box] == value, output=numbered)
+        mine = labels[box] == value
+        numbered = np.zeros(mine.shape, np.int32)
+        ndimage.label(mine, output=numbered)
         sizes = np.bincount(numbered.ravel())
         sizes[0] = 0
-        kept[box][numbered == sizes.argmax()] = value
+        kept[box][mine & (numbered != sizes.argmax())] = 0
     return kept
 
 

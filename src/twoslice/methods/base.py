@@ -82,6 +82,8 @@ class Method(nn.Module):
 
     trained: ClassVar[int] = 1
     """How many networks an optimizer moves."""
+    thins: ClassVar[bool] = False
+    """Whether labels that the drawn slices show in one piece are handed out in one."""
 
     def __init__(self, plan: NetworkPlan, settings: Settings) -> None:
         super().__init__()

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -38,6 +38,8 @@ class Plus(Method):
     the less the less certain that is. Labelled and unlabelled patches exchange boxes, so that
     what was drawn is seen beside tissue of all scans.
     """
+
+    thins: ClassVar[bool] = True
 
     def __init__(self, plan: NetworkPlan, settings: Settings) -> None:
         super().__init__(plan, settings)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoslice.annotation.reading import read_annotation
 from twoslice.evaluation.advice import Advice, Candidate, advise
@@ -33,9 +34,9 @@ from twoslice.pipeline.folds import DrawnSlice, Fold, drawn_slices
 from twoslice.planes import Plane
 from twoslice.progress import Progress
 from twoslice.training.run import Run
-from twoslice.training.volumes import shape_at
+from twoslice.training.volumes import resample_labels, shape_at
 
-VERSION = 1
+VERSION = 2
 """Raised when the same weights and scans would give other signs."""
 
 
@@ -69,7 +70,9 @@ def _held_out(fold: Fold, folder: Path) -> list[Point]:
         for case in fold.held:
             labeled = Dataset.open(fold.dataset.root, faults={})
             slices = list(drawn_slices(labeled, case, run.plan))
-            reading = _ask(predictor, labeled.read_image(case), slices, case)
+            volume = labeled.read_image(case)
+            handed_out = predictor.labels(volume, name=case) if predictor.thinned else None
+            reading = _ask(predictor, volume, slices, case, handed_out)
             known += _points(case, slices, reading, run.data.class_names[1:])
         atomic.write_json(path, {"weights": run.fingerprint, "version": VERSION, "found": known})
     return [Point(**each) for each in known]
@@ -124,8 +127,14 @@ def _look(
     out: Path,
 ) -> ScanSigns:
     classes = predictor.plan.network.classes
-    reading = _ask(predictor, read_channels(paths), slices, case)
     labels = read_label_map(out / "predictions" / f"{case}.nii.gz")
+    handed_out = labels.data.astype(np.uint8)
+    reading = _ask(predictor, read_channels(paths), slices, case, handed_out)
+    found = shapes(handed_out, labels.grid.ras.spacing, classes)
+    answered = shapes(reading.labels, predictor.plan.voxel, classes)
+    for value in predictor.thinned:  # strays are gone from the map, but tell of trouble
+        for name in ("pieces", "largest"):
+            found[value - 1][name] = answered[value - 1][name]
     drawn = {
         each.name: [
             {"signs": signs, "dice": float(dice)}
@@ -139,17 +148,36 @@ def _look(
     return ScanSigns(
         case=case,
         signs=reading.whole.signs(),
-        shapes=shapes(labels.data.astype(np.uint8), labels.grid.ras.spacing, classes),
+        shapes=found,
         doubt=[[round(float(value), 2) for value in sums] for sums in reading.doubt],
         drawn=drawn,
     )
 
 
-def _ask(predictor: Predictor, volume: Volume, slices: Sequence[DrawnSlice], name: str) -> Reading:
+def _ask(
+    predictor: Predictor,
+    volume: Volume,
+    slices: Sequence[DrawnSlice],
+    name: str,
+    handed_out: NDArray[np.uint8] | None,
+) -> Reading:
+    """The answers about a scan; strays that were taken out of its label map count for nothing."""
     shape = shape_at(volume.shape, volume.spacing, predictor.plan.spacing)
     drawn = [(each.mask, each.labels) for each in slices]
+    allowed = None
+    if handed_out is not None and predictor.thinned:
+        there = resample_labels(handed_out, shape)
+        allowed = {value: _around(there == value) for value in predictor.thinned}
     answers = probe(predictor, volume, name=name)
-    return read_answers(answers, predictor.plan.network.classes, shape, drawn)
+    return read_answers(answers, predictor.plan.network.classes, shape, drawn, allowed)
+
+
+def _around(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The mask and two voxels about it: what lies there is the same piece on another grid."""
+    from scipy import ndimage
+
+    grown: NDArray[np.bool_] = ndimage.binary_dilation(mask, iterations=2)
+    return grown
 
 
 def _next(verdict: Verdict, found: Sequence[ScanSigns], data: Dataset) -> Advice | None:

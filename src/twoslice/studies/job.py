@@ -106,7 +106,7 @@ def _largest(predictions: Path, truth: Path) -> dict[str, float]:
     with tempfile.TemporaryDirectory(dir=predictions.parent) as scratch:
         for path in predictions.glob("*.nii.gz"):
             found = read_label_map(path)
-            kept = keep_largest(found.data.astype(np.uint8), classes=len(names))
+            kept = keep_largest(found.data.astype(np.uint8), range(1, len(names)))
             write_labels(Path(scratch) / path.name, kept, found.grid)
         overall = evaluate(Path(scratch), truth, class_names=names).summary["overall"]
     return {metric: group["mean"] for metric, group in overall.items()}

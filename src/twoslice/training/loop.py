@@ -11,6 +11,8 @@ import torch
 from lightning_fabric import Fabric
 
 from twoslice.allocator import keep_freed_memory
+from twoslice.annotation.pieces import single_labels
+from twoslice.annotation.reading import read_annotation
 from twoslice.errors import SettingsError, TrainingError
 from twoslice.io.dataset import Dataset
 from twoslice.methods.base import Losses, Method
@@ -69,7 +71,7 @@ def train(
         settings = settings or load_settings()
         fabric = start_fabric(settings.training)
         plan = make_plan(dataset, settings, gpu=fabric.device.type != "cpu")
-        run = Run.create(out, settings, plan, dataset)
+        run = Run.create(out, settings, plan, dataset, single=_single(dataset, settings))
         if resume:
             progress.say(f"{out}: no run is there to go on with, so a new one begins.")
     refuse_too_large(run.plan, find_method(run.settings.method), run.settings, fabric.device)
@@ -86,6 +88,15 @@ def train(
     if not fabric.is_global_zero:
         raise SystemExit(0)  # what comes after the training is for one process to do
     return run
+
+
+def _single(dataset: Dataset, settings: Settings) -> tuple[int, ...]:
+    """The labels that are one piece, if the method wants to know."""
+    method = find_method(settings.method)
+    if not method.thins or method.label_source(settings) == "volumes":
+        return ()
+    drawn = (read_annotation(dataset, case) for case in dataset.labeled)
+    return single_labels(drawn, dataset.classes)
 
 
 class Trainer:

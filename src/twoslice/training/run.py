@@ -49,6 +49,8 @@ class DataDescription(BaseModel):
     channel_names: tuple[str, ...]
     labeled: tuple[str, ...]
     unlabeled: int
+    single: tuple[int, ...] = ()
+    """Labels that are one piece each, by the drawn slices; empty where the method does not ask."""
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -63,7 +65,15 @@ class Run:
         self.folder, self.settings, self.plan, self.data = folder, settings, plan, data
 
     @classmethod
-    def create(cls, folder: Path, settings: Settings, plan: Plan, dataset: Dataset) -> Run:
+    def create(
+        cls,
+        folder: Path,
+        settings: Settings,
+        plan: Plan,
+        dataset: Dataset,
+        *,
+        single: tuple[int, ...] = (),
+    ) -> Run:
         """A new run, in memory until `save`; a folder with anybody's work in it is refused."""
         if folder.exists() and not folder.is_dir():
             raise OutputError(f"{folder}: is a file, and a run is a folder. Name another --out.")
@@ -79,6 +89,7 @@ class Run:
             channel_names=dataset.channel_names,
             labeled=tuple(dataset.labeled),
             unlabeled=len(dataset.unlabeled),
+            single=single,
         )
         return cls(folder, settings, plan, data)
 
@@ -131,6 +142,14 @@ class Run:
     def fingerprint(self) -> str:
         """Tells these weights from others at the same step: the folder may be trained anew."""
         return fingerprint(self.latest)
+
+    def thinned(self, largest: bool | None) -> tuple[int, ...]:
+        """The labels of which the largest piece alone is handed out: all of them, none, or, where
+        nobody said, those that are one piece.
+        """
+        if largest is None:
+            return self.data.single
+        return tuple(range(1, self.plan.network.classes)) if largest else ()
 
     def normalise(self, data: NDArray[np.float32]) -> NDArray[np.float32]:
         """Intensities (C, I, J, K) of any scan as this run's networks take them."""

@@ -107,6 +107,11 @@ def resample_view(
     return new_label, new_distance
 
 
+def resample_labels(labels: NDArray[np.uint8], shape: Shape) -> NDArray[np.uint8]:
+    """Labels at another voxel count: those of the nearest voxel."""
+    return labels[np.ix_(*map(_nearest, labels.shape, shape))]
+
+
 def _nearest(old: int, new: int) -> NDArray[np.intp]:
     """For each of `new` voxels over an extent of `old` ones, the old one that holds its centre."""
     centres = (np.arange(new) + 0.5) * old / new
