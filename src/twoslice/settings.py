@@ -55,7 +55,9 @@ class NetworkSettings(_Frozen):
 
 
 class TrainingSettings(_Frozen):
-    """The loop, the same for every method; `None` leaves the choice to the planner."""
+    """The loop, the same for every method; `None` leaves the choice to the planner, or to the
+    method where it is about batches.
+    """
 
     iterations: int | None = Field(None, ge=1)
     minutes: float | None = Field(None, gt=0, description="train by the clock instead")
@@ -70,8 +72,8 @@ class TrainingSettings(_Frozen):
         None, description="millimetres along I, J, K that scans are resampled to"
     )
     flips: bool | None = Field(None, description="mirror patches; None as the recipe has it")
-    labeled_per_batch: int = Field(1, ge=1)
-    unlabeled_per_batch: int = Field(1, ge=0)
+    labeled_per_batch: int | None = Field(None, ge=1)
+    unlabeled_per_batch: int | None = Field(None, ge=0)
     learning_rate: float | None = Field(None, gt=0)
     foreground_share: Fraction = Field(0.6, description="labelled patches centred on drawn target")
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"

@@ -11,6 +11,7 @@ from methods.toys import batch, build, settings_of
 from training import tiny
 from twoslice.methods.base import View
 from twoslice.methods.plus import Lesson, Plus, exchange_boxes
+from twoslice.methods.registry import find_method
 from twoslice.objectives.weights import NEVER
 from twoslice.propagation.dataset import propagate_dataset
 from twoslice.training.planner import make_plan
@@ -90,3 +91,11 @@ def test_it_learns_from_the_fused_view_first(tmp_path: Path) -> None:
     }
     assert len(views["plus"]) == len(views["desco"]) + 2  # a label and a distance more
     assert (views["plus"][2:] == views["desco"]).all()
+
+
+def test_batches_are_as_the_method_has_them_unless_settings_say_otherwise() -> None:
+    assert Plus.batch_sizes(settings_of("plus")) == (2, 2)
+    assert Plus.batch_sizes(settings_of("plus", training={"unlabeled_per_batch": 0})) == (2, 0)
+    assert Plus.batch_sizes(settings_of("plus", training={"labeled_per_batch": 3})) == (3, 2)
+    assert find_method("desco").batch_sizes(settings_of("desco")) == (1, 1)
+    assert find_method("supervised").batch_sizes(settings_of("supervised")) == (1, 0)

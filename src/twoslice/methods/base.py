@@ -82,6 +82,8 @@ class Method(nn.Module):
 
     trained: ClassVar[int] = 1
     """How many networks an optimizer moves."""
+    patches: ClassVar[tuple[int, int]] = (1, 1)
+    """How many patches of a batch are labelled, and how many are not, unless settings say so."""
     thins: ClassVar[bool] = False
     """Whether labels that the drawn slices show in one piece are handed out in one."""
 
@@ -115,6 +117,17 @@ class Method(nn.Module):
     def learns_from_unlabeled(cls, settings: Settings) -> bool:
         """Whether batches need unlabelled patches."""
         return True
+
+    @classmethod
+    def batch_sizes(cls, settings: Settings) -> tuple[int, int]:
+        """How many patches of a batch are labelled, and how many are not."""
+        labeled, unlabeled = cls.patches
+        asked = settings.training
+        if asked.labeled_per_batch is not None:
+            labeled = asked.labeled_per_batch
+        if asked.unlabeled_per_batch is not None:
+            unlabeled = asked.unlabeled_per_batch
+        return labeled, unlabeled if cls.learns_from_unlabeled(settings) else 0
 
     @abstractmethod
     def losses(self, batch: Batch, progress: float) -> Losses:

@@ -39,6 +39,7 @@ class Plus(Method):
     what was drawn is seen beside tissue of all scans.
     """
 
+    patches: ClassVar[tuple[int, int]] = (2, 2)
     thins: ClassVar[bool] = True
 
     def __init__(self, plan: NetworkPlan, settings: Settings) -> None:

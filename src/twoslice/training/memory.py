@@ -96,11 +96,8 @@ def fitting_patch(patch: Side, fits: Callable[[Side], bool]) -> Side | None:
 
 
 def _needed(plan: Plan, method: type[Method], settings: Settings, patch: Side) -> int:
-    training = settings.training
-    more = training.unlabeled_per_batch if method.learns_from_unlabeled(settings) else 0
-    return step_bytes(
-        plan.network, patch, networks=method.trained, patches=training.labeled_per_batch + more
-    )
+    patches = sum(method.batch_sizes(settings))
+    return step_bytes(plan.network, patch, networks=method.trained, patches=patches)
 
 
 def _too_little(

@@ -169,7 +169,7 @@ def _triple(values: NDArray[np.int64]) -> Triple:
 def _refuse_tiny_patch(patch: Side, recipe: Recipe, settings: Settings) -> None:
     """Batch norm needs two values: the V-Net's lowest level must keep more than one voxel."""
     voxels = int(np.prod([-(-side // 16) for side in patch]))
-    if recipe.network == "vnet" and voxels * settings.training.labeled_per_batch < 2:
+    if recipe.network == "vnet" and voxels * (settings.training.labeled_per_batch or 1) < 2:
         raise SettingsError(
             f"training.patch = {' × '.join(map(str, patch))} is too small for the V-Net, which "
             f"halves it four times. Make one side at least 17, or use training.recipe=modern."

@@ -48,7 +48,8 @@ def open_source(
     held = sum(scan.views.nbytes for scan in labeled)
     cache = image_cache(dataset, plan, folder, held=held)
     unlabeled: list[str] = []
-    if method.learns_from_unlabeled(settings) and training.unlabeled_per_batch:
+    sizes = method.batch_sizes(settings)
+    if sizes[1]:
         unlabeled = [*dataset.unlabeled] or [scan.name for scan in labeled]
     _fill(cache, [*dict.fromkeys([*(scan.name for scan in labeled), *unlabeled])], progress)
     return PatchSource(
@@ -58,7 +59,7 @@ def open_source(
         patch=plan.patch,
         voxel=plan.voxel,
         augmentation=augmentation_of(settings),
-        sizes=(training.labeled_per_batch, training.unlabeled_per_batch if unlabeled else 0),
+        sizes=sizes,
         foreground_share=training.foreground_share,
         seed=training.seed,
     )
