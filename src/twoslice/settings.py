@@ -119,9 +119,12 @@ class PlusSettings(_Frozen):
     """The method `plus` (docs/plus.md)."""
 
     decay: Fraction = Field(0.95, description="α at first: trust lost with each slice's distance")
-    decay_end: Fraction = Field(0.8, description="α at the end; it falls in a line")
+    decay_end: Fraction = Field(0.0, description="α at the end; it falls in a line")
     doubt: Fraction = Field(0.3, description="weight of voxels that the planes disagree about")
-    weight: float = Field(0.5, ge=0.0, description="of the teacher's labels, after the ramp")
+    weight: float = Field(0.5, ge=0.0, description="of what the teachers say, after the ramp")
+    temperature: float = Field(
+        0.5, gt=0.0, description="of the teachers' softmax; below 1: sharper"
+    )
     ramp: float = Field(0.4, gt=0.0, le=1.0, description="share of the training that it rises in")
     teacher_decay: Fraction = Field(0.99, description="of the exponential mean over steps")
     exchange: Fraction = Field(0.5, description="how often patches exchange boxes")

@@ -10,7 +10,7 @@ import torch
 from methods.toys import batch, build, settings_of
 from training import tiny
 from twoslice.methods.base import View
-from twoslice.methods.plus import Lesson, Plus, exchange_boxes
+from twoslice.methods.plus import Lesson, Plus, exchange_boxes, own_share
 from twoslice.methods.registry import find_method
 from twoslice.objectives.weights import NEVER
 from twoslice.propagation.dataset import propagate_dataset
@@ -43,13 +43,62 @@ def test_disputed_voxels_count_less_unless_they_were_drawn() -> None:
     torch.testing.assert_close(weight, expected)
 
 
-def test_a_teacher_without_an_opinion_has_no_say() -> None:
-    method = plus()
-    with torch.no_grad():
-        for weight in method.teacher.network.parameters():  # type: ignore[union-attr]
-            weight.zero_()
-    _, certainty = method.teach(batch().unlabeled)
-    torch.testing.assert_close(certainty, torch.zeros_like(certainty))
+def test_each_network_is_taught_by_the_other_and_by_its_own_patches() -> None:
+    """Weights of one teacher move the other network's lesson, and that of no other."""
+    given = batch(unlabeled=2)
+    given = given._replace(
+        labeled=given.labeled.repeat(2, 1, 1, 1, 1),
+        views=tuple(View(*(each.repeat(2, 1, 1, 1) for each in view)) for view in given.views),
+    )
+    method = plus(exchange=0.0)
+    found = []
+    for moved in (None, 0, 1):
+        fresh = plus(exchange=0.0)
+        if moved is not None:
+            with torch.no_grad():
+                for weight in fresh.teachers[moved].parameters():
+                    weight.add_(0.1)
+        torch.manual_seed(1)
+        fresh.losses(given, 1.0).total.backward()  # type: ignore[no-untyped-call]
+        found.append([_gradient(network) for network in fresh.networks])
+    untouched, first, second = found
+    assert torch.equal(first[0], untouched[0])
+    assert not torch.equal(first[1], untouched[1])
+    assert torch.equal(second[1], untouched[1])
+    assert not torch.equal(second[0], untouched[0])
+    assert own_share(0, (2, 2)) == ([0, 2], 1)
+    assert own_share(1, (2, 2)) == ([1, 3], 1)
+    assert own_share(1, (1, 0)) == ([0], 1)
+    assert own_share(1, (3, 1)) == ([1, 3], 1)
+    assert len(method.predicting) == 2
+
+
+def _gradient(network: torch.nn.Module) -> torch.Tensor:
+    return torch.cat(
+        [each.grad.flatten() for each in network.parameters() if each.grad is not None]
+    )
+
+
+def test_where_the_labels_say_all_the_teacher_says_nothing() -> None:
+    given = batch(views=1, unlabeled=0)
+    known = View(given.views[0].label, torch.zeros_like(given.views[0].distance))
+    terms = plus().losses(given._replace(views=(known,)), 1.0).terms
+    assert terms["teaching"].item() == 0.0
+    assert terms["segmentation"].item() > 0.0
+
+
+def test_teachers_are_sharper_at_a_lower_temperature_and_carry_no_gradient() -> None:
+    image = batch().unlabeled
+    soft, sharp = plus(temperature=1.0), plus(temperature=0.25)
+    torch.manual_seed(2)
+    one = soft.teach(image, 0)
+    torch.manual_seed(2)
+    two = sharp.teach(image, 0)
+    assert not two.requires_grad
+    torch.testing.assert_close(two.sum(dim=1), torch.ones_like(two[:, 0]))
+    assert torch.equal(one.argmax(dim=1), two.argmax(dim=1))
+    assert (two.max(dim=1).values >= one.max(dim=1).values - 1e-6).all()
+    assert float(two.max(dim=1).values.mean()) > float(one.max(dim=1).values.mean())
 
 
 @pytest.mark.parametrize("labeled", [1, 2])
@@ -57,11 +106,13 @@ def test_exchanged_boxes_carry_labels_and_weights_and_lose_nothing(labeled: int)
     """Every voxel is numbered; image, label and weight of one number must stay together."""
     count = 2 * labeled
     numbers = torch.arange(count * 9 * 8 * 7).reshape(count, *SHAPE)
-    lesson = Lesson(numbers[:, None].float(), numbers, 2.0 * numbers, numbers % 2 == 0)
+    image, taught = numbers[:, None].float(), torch.stack([numbers, -numbers], dim=1)
+    lesson = Lesson(image, numbers, 2.0 * numbers, numbers % 2 == 0, taught)
     torch.manual_seed(0)
     mixed = exchange_boxes(lesson, labeled)
     assert torch.equal(mixed.images[:, 0].long(), mixed.labels)
     assert torch.equal(mixed.weights, 2.0 * mixed.labels)
+    assert torch.equal(mixed.taught[:, 1], -mixed.labels)
     assert torch.equal(mixed.drawn, mixed.labels % 2 == 0)
     assert torch.equal(mixed.labels.flatten().sort().values, numbers.flatten())
     for one in range(labeled):

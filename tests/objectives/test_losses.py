@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from twoslice.objectives.losses import (
     cross_supervision,
     segmentation_loss,
+    soft_cross_entropy,
     weighted_cross_entropy,
     weighted_dice,
 )
@@ -89,6 +90,27 @@ def test_without_any_weight_loss_and_gradient_are_zero(loss) -> None:  # type: i
     assert float(value.detach()) == 0.0
     assert logits.grad is not None
     assert torch.equal(logits.grad, torch.zeros_like(logits))
+
+
+@given(st.integers(2, 5), st.integers(0, 100))
+def test_soft_cross_entropy_to_certain_probabilities_is_that_to_labels(
+    classes: int, seed: int
+) -> None:
+    logits, label, weight = example(classes, seed)
+    certain = F.one_hot(label, classes).movedim(-1, 1).double()
+    expected = weighted_cross_entropy(logits, label, weight)
+    torch.testing.assert_close(soft_cross_entropy(logits, certain, weight), expected)
+
+
+def test_soft_cross_entropy_pulls_to_the_probabilities_by_their_weight() -> None:
+    logits, _, weight = example(3)
+    taught = example(3, seed=5)[0].softmax(dim=1)
+    logits.requires_grad_()
+    soft_cross_entropy(logits, taught, weight).backward()
+    away = logits.detach().softmax(dim=1) - taught  # the gradient in closed form
+    torch.testing.assert_close(logits.grad, weight[:, None] * away / weight.sum())
+    nowhere = soft_cross_entropy(logits, taught, torch.zeros_like(weight))
+    assert nowhere.item() == 0.0
 
 
 def test_the_mean_of_cross_entropy_and_dice() -> None:

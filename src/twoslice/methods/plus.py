@@ -1,5 +1,5 @@
-"""Plus: the drawn slices, the fused label view and the unlabelled scans in one network
-(docs/plus.md).
+"""Plus: two networks that learn from the drawn slices, the fused label view and each other's
+memory (docs/plus.md).
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from twoslice.methods.base import Batch, LabelSource, Losses, Method
 from twoslice.methods.teacher import Teacher
 from twoslice.networks.build import NetworkPlan
 from twoslice.objectives.agreement import hard_dice
-from twoslice.objectives.losses import segmentation_loss
+from twoslice.objectives.losses import segmentation_loss, soft_cross_entropy
 from twoslice.objectives.weights import NEVER, slice_weight
 from twoslice.settings import Settings
 
@@ -24,27 +24,34 @@ _BOX = (0.4, 0.8)
 
 
 class Lesson(NamedTuple):
-    """Patches, what is said of their voxels, how much each of it counts, and what was drawn."""
+    """Patches, what labels say of their voxels and how much that counts, what was drawn, and the
+    probabilities that a teacher gives.
+    """
 
     images: Float[Tensor, "B C I J K"]
     labels: Int[Tensor, "B I J K"]
     weights: Float[Tensor, "B I J K"]
     drawn: Bool[Tensor, "B I J K"]
+    taught: Float[Tensor, "B C2 I J K"]
 
 
 class Plus(Method):
-    """One network. Labelled scans teach it by the fused view, the less the farther from a drawn
-    slice and the less where the planes disagree; unlabelled ones by the exponential mean of itself,
-    the less the less certain that is. Labelled and unlabelled patches exchange boxes, so that
-    what was drawn is seen beside tissue of all scans.
+    """Two networks, each with patches of its own and taught by the other's exponential mean.
+
+    Labelled scans teach by the fused view, the less the farther from a drawn slice, the less where
+    the planes disagree, and the less the longer it has been trained. What the labels leave open is
+    the teacher's: far from the drawn slices, and in unlabelled scans. Labelled and unlabelled
+    patches exchange boxes, so that what was drawn is seen beside tissue of all scans.
     """
 
+    trained: ClassVar[int] = 2
     patches: ClassVar[tuple[int, int]] = (2, 2)
     thins: ClassVar[bool] = True
 
     def __init__(self, plan: NetworkPlan, settings: Settings) -> None:
         super().__init__(plan, settings)
-        self.teacher = Teacher(self.networks[0], settings.plus.teacher_decay)
+        decay = settings.plus.teacher_decay
+        self.teachers = nn.ModuleList(Teacher(network, decay) for network in self.networks)
 
     @classmethod
     def label_source(cls, settings: Settings) -> LabelSource:
@@ -53,27 +60,40 @@ class Plus(Method):
         return "fused" if source == "planes" else source
 
     def losses(self, batch: Batch, progress: float) -> Losses:
-        """One weighted loss (Eq. 5) over what labels and teacher say, boxes exchanged."""
+        """For each network the loss on labels (Eq. 5), and cross entropy to the other's mean."""
         options = self.settings.plus
         trust = options.weight * min(1.0, progress / options.ramp)
-        fused, weight = batch.views[0], self.label_weight(batch, progress)
-        lesson = Lesson(batch.labeled, fused.label, weight, fused.distance == 0)
-        figures = {"alpha": self.slice_decay(progress), "trust": trust}
-        if batch.sizes[1]:
-            pseudo, certainty = self.teach(batch.unlabeled)
-            figures["mask_fraction"] = float(certainty.mean())
-            none = torch.zeros_like(pseudo, dtype=torch.bool)
-            taught = Lesson(batch.unlabeled, pseudo, trust * certainty, none)
-            pairs = zip(lesson, taught, strict=True)
-            lesson = Lesson(*(torch.cat(pair) for pair in pairs))
-            if torch.rand(()) < options.exchange:
-                lesson = exchange_boxes(lesson, batch.sizes[0])
-        images = lesson.images.contiguous(memory_format=torch.channels_last_3d)
-        scores = self.networks[0](images)
         losses = Losses()
-        losses.add(segmentation=segmentation_loss(scores, lesson.labels, lesson.weights))
-        losses.log(**figures, dice_drawn=hard_dice(scores, lesson.labels, lesson.drawn))
+        losses.log(alpha=self.slice_decay(progress), trust=trust)
+        lesson = self.prepare(batch, progress)
+        for index, network in enumerate(self.networks):
+            rows, labeled = own_share(index, batch.sizes)
+            mine = Lesson(*(each[rows] for each in lesson))
+            mine = mine._replace(taught=self.teach(mine.images, 1 - index))
+            if len(rows) > labeled and torch.rand(()) < options.exchange:
+                mine = exchange_boxes(mine, labeled)
+            scores = network(mine.images.contiguous(memory_format=torch.channels_last_3d))
+            taught = soft_cross_entropy(scores, mine.taught, 1.0 - mine.weights)
+            losses.add(
+                segmentation=segmentation_loss(scores, mine.labels, mine.weights),
+                teaching=trust * taught,
+            )
+            losses.log(dice_drawn=hard_dice(scores, mine.labels, mine.drawn))
         return losses
+
+    def prepare(self, batch: Batch, progress: float) -> Lesson:
+        """All patches of a batch; of the unlabelled ones the labels say nothing. The last part is
+        each teacher's to fill.
+        """
+        fused, weight = batch.views[0], self.label_weight(batch, progress)
+        nothing = weight.new_zeros((batch.sizes[1], *weight.shape[1:]))
+        return Lesson(
+            images=batch.images,
+            labels=torch.cat([fused.label, nothing.to(fused.label.dtype)]),
+            weights=torch.cat([weight, nothing]),
+            drawn=torch.cat([fused.distance == 0, nothing.bool()]),
+            taught=batch.images,
+        )
 
     def label_weight(self, batch: Batch, progress: float) -> Float[Tensor, "L I J K"]:
         """α ** distance, and `doubt` times that where a plane's own view says something else."""
@@ -91,17 +111,26 @@ class Plus(Method):
         return options.decay + (options.decay_end - options.decay) * progress
 
     @torch.no_grad()
-    def teach(
-        self, image: Float[Tensor, "U C I J K"]
-    ) -> tuple[Int[Tensor, "U I J K"], Float[Tensor, "U I J K"]]:
-        """The teacher's labels, and its certainty: 0 where all classes are alike, 1 at no doubt."""
-        best = self.teacher.scores(image)[:, : self.classes].softmax(dim=1).max(dim=1)
-        chance = 1.0 / self.classes
-        return best.indices, ((best.values - chance) / (1.0 - chance)) ** 2
+    def teach(self, image: Float[Tensor, "B C I J K"], index: int) -> Float[Tensor, "B C2 I J K"]:
+        """What one teacher says, made sharper: a softmax of a lower temperature."""
+        teacher = self.teachers[index]
+        assert isinstance(teacher, Teacher)
+        scores = teacher.scores(image.contiguous(memory_format=torch.channels_last_3d))
+        return (scores[:, : self.classes] / self.settings.plus.temperature).softmax(dim=1)
 
     def after_step(self, progress: float) -> None:
-        """The teacher follows."""
-        self.teacher.follow(self.networks[0])
+        """The teachers follow."""
+        for teacher, network in zip(self.teachers, self.networks, strict=True):
+            assert isinstance(teacher, Teacher)
+            teacher.follow(network)
+
+
+def own_share(index: int, sizes: tuple[int, int]) -> tuple[list[int], int]:
+    """The rows of network `index`, every second of each kind (all where there is but one), and how
+    many of them are labelled.
+    """
+    labeled, unlabeled = (range(index, count, 2) if count > 1 else range(count) for count in sizes)
+    return [*labeled, *(sizes[0] + row for row in unlabeled)], len(labeled)
 
 
 def exchange_boxes(lesson: Lesson, labeled: int) -> Lesson:

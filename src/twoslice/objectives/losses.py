@@ -27,6 +27,17 @@ def weighted_cross_entropy(
     return summed / sum_everywhere(weight.sum()).clamp_min(EPS)
 
 
+def soft_cross_entropy(
+    logits: Float[Tensor, "B C I J K"],
+    probabilities: Float[Tensor, "B C2 I J K"],
+    weight: Float[Tensor, "B I J K"],
+) -> Float[Tensor, ""]:
+    """Cross entropy to probabilities in the place of labels, averaged over voxel weight."""
+    logs = logits[:, : probabilities.shape[1]].log_softmax(dim=1)
+    summed = sum_everywhere(-(weight * (probabilities * logs).sum(dim=1)).sum())
+    return summed / sum_everywhere(weight.sum()).clamp_min(EPS)
+
+
 def weighted_dice(
     logits: Float[Tensor, "B C I J K"],
     label: Int[Tensor, "B I J K"],
