@@ -59,6 +59,24 @@ def test_drawn_slices_alone_get_finer_voxels_for_the_same_patch(tmp_path: Path) 
     assert plans["sparse"].patch == plans["dense"].patch == (40, 40, 24)
 
 
+def test_plus_looks_at_finer_voxels_in_larger_patches_for_longer(tmp_path: Path) -> None:
+    dataset = tiny.make_dataset(tmp_path / "data")
+    grid = Grid((96, 80, 64), np.eye(4))
+    for case in dataset.cases:
+        path = tmp_path / "data" / "imagesTr" / f"{case}_0000.nii.gz"
+        write_image(path, np.zeros(grid.shape, np.float32), grid)
+    dataset = Dataset.open(tmp_path / "data")
+    usual, plus = (make_plan(dataset, load_settings(method=name)) for name in ("desco", "plus"))
+    assert plus.voxel < usual.voxel
+    assert np.prod(usual.patch) <= 40_000 < np.prod(plus.patch) <= 90_000
+    assert plus.iterations > usual.iterations
+    on_gpus = [
+        make_plan(dataset, load_settings(method=name), gpu=True).iterations
+        for name in ("desco", "plus")
+    ]
+    assert on_gpus[0] == on_gpus[1]
+
+
 def test_small_scans_are_planned_alike_for_drawn_slices_alone(tmp_path: Path) -> None:
     dataset = tiny.make_dataset(tmp_path / "data")
     dense, sparse = (

@@ -84,6 +84,12 @@ class Method(nn.Module):
     """How many networks an optimizer moves."""
     patches: ClassVar[tuple[int, int]] = (1, 1)
     """How many patches of a batch are labelled, and how many are not, unless settings say so."""
+    room: ClassVar[float] = 1.0
+    """Voxels of a patch, as a multiple of what the planner usually takes on a CPU."""
+    share: ClassVar[float] = 1.0
+    """Of a scan's sides that a patch shows, where scans are made coarser for it."""
+    length: ClassVar[float] = 1.0
+    """Iterations, as a multiple of the recipe's on a CPU."""
     thins: ClassVar[bool] = False
     """Whether labels that the drawn slices show in one piece are handed out in one."""
 

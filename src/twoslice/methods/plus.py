@@ -46,6 +46,9 @@ class Plus(Method):
 
     trained: ClassVar[int] = 2
     patches: ClassVar[tuple[int, int]] = (2, 2)
+    room: ClassVar[float] = 2.25
+    share: ClassVar[float] = 0.87
+    length: ClassVar[float] = 5 / 3
     thins: ClassVar[bool] = True
 
     def __init__(self, plan: NetworkPlan, settings: Settings) -> None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from twoslice.errors import SettingsError
 from twoslice.io.dataset import Dataset
+from twoslice.methods.registry import find_method
 from twoslice.networks.build import NetworkPlan
 from twoslice.networks.padding import Triple
 from twoslice.settings import Settings
@@ -48,15 +49,16 @@ class Plan(BaseModel):
 
 def make_plan(dataset: Dataset, settings: Settings, *, gpu: bool = False) -> Plan:
     """Choose for this dataset; a setting that is given wins over the planner's choice."""
-    recipe = find_recipe(settings.training.recipe)
+    recipe, method = find_recipe(settings.training.recipe), find_method(settings.method)
     grids = [dataset.read_grid(name).ras for name in _some(sorted(dataset.cases))]
     spacings = np.array([grid.spacing for grid in grids])
     own = _spacing(np.median(spacings, axis=0))
     alike = bool((np.abs(spacings / np.array(own) - 1) <= _SAME).all())
     extents = np.median(np.array([grid.shape for grid in grids]) * spacings, axis=0)
-    budget = _GPU_VOXELS if gpu else _CPU_VOXELS
+    budget = _GPU_VOXELS if gpu else round(method.room * _CPU_VOXELS)
     large = np.prod(extents / np.array(own)) > _FAR_LARGER * budget
-    share = _DRAWN_SHARE if large and settings.training.setting == "sparse" else 1.0
+    drawn_alone = settings.training.setting == "sparse"
+    share = (min(method.share, _DRAWN_SHARE) if drawn_alone else method.share) if large else 1.0
     coarse = own if recipe.own_grid else coarsen(extents, own, budget=budget, share=share)
     chosen = None if alike and coarse == own else coarse
     target = settings.training.spacing or chosen
@@ -80,9 +82,8 @@ def make_plan(dataset: Dataset, settings: Settings, *, gpu: bool = False) -> Pla
         size=patch,
     )
     shown = (target, voxel, shape, patch, network)
-    iterations = settings.training.iterations or (
-        recipe.iterations_gpu if gpu else recipe.iterations
-    )
+    usual = recipe.iterations_gpu if gpu else round(method.length * recipe.iterations)
+    iterations = settings.training.iterations or usual
     why = _explain(grids_seen=len(grids), alike=alike, own=own, plan=shown)
     if settings.training.minutes is None:
         why += f" Training takes {iterations} iterations."
