@@ -11,8 +11,8 @@ from training import tiny
 from twoslice.settings import Settings, parse_settings
 
 
-def settings(iterations: int = 4, folds: int = 2) -> Settings:
-    base = tiny.settings(iterations=iterations, checkpoint_every=2, pictures=False)
+def settings(iterations: int = 4, folds: int = 2, method: str = "desco") -> Settings:
+    base = tiny.settings(method, iterations=iterations, checkpoint_every=2, pictures=False)
     quality = {"folds": folds, "share": 0.5}
     return parse_settings({**base.model_dump(mode="json"), "quality": quality})
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
+from scipy import ndimage
 
 from pipeline import made
 from training import tiny
@@ -188,3 +189,20 @@ def test_report_of_a_run_folder_writes_its_page_again_with_measured_dice(
     assert "Dense labels of 4 scans were given" in text
     assert "measured Dice" in text
     assert "tiny_39" in text  # set aside, and still named
+
+
+def test_strays_are_taken_out_of_a_run_of_plus_and_still_told(tmp_path: Path) -> None:
+    """Networks of four iterations find their labels in crumbs all over the scan."""
+    tiny.make_dataset(tmp_path / "data", cases=4, labeled=2, views=False)
+    run_pipeline(tmp_path / "data", tmp_path / "out", made.settings(method="plus"))
+    found = json.loads((tmp_path / "out" / "run" / "data.json").read_text(encoding="utf-8"))
+    assert found["single"] == [1, 2]
+    crumbs = 0
+    for path in (tmp_path / "out" / "predictions").glob("*.nii.gz"):
+        labels = np.asarray(nib.load(path).dataobj)
+        case = path.name.removesuffix(".nii.gz")
+        told = json.loads((tmp_path / "out" / "quality" / f"{case}.json").read_text("utf-8"))
+        for value, shape in enumerate(told["found"]["shapes"], start=1):
+            assert ndimage.label(labels == value)[1] <= 1
+            crumbs += shape["pieces"]
+    assert crumbs > 8  # two labels in four scans, so more than one piece each
