@@ -146,6 +146,8 @@ def test_it_learns_from_the_fused_view_first(tmp_path: Path) -> None:
 
 def test_batches_are_as_the_method_has_them_unless_settings_say_otherwise() -> None:
     assert Plus.batch_sizes(settings_of("plus")) == (2, 2)
+    assert Plus.patches_each(settings_of("plus")) == 2
+    assert find_method("cps").patches_each(settings_of("cps")) == 2
     assert Plus.batch_sizes(settings_of("plus", training={"unlabeled_per_batch": 0})) == (2, 0)
     assert Plus.batch_sizes(settings_of("plus", training={"labeled_per_batch": 3})) == (3, 2)
     assert find_method("desco").batch_sizes(settings_of("desco")) == (1, 1)

@@ -135,6 +135,11 @@ class Method(nn.Module):
             unlabeled = asked.unlabeled_per_batch
         return labeled, unlabeled if cls.learns_from_unlabeled(settings) else 0
 
+    @classmethod
+    def patches_each(cls, settings: Settings) -> int:
+        """How many patches of a batch a network sees; all of them, unless networks share them."""
+        return sum(cls.batch_sizes(settings))
+
     @abstractmethod
     def losses(self, batch: Batch, progress: float) -> Losses:
         """The losses of one batch, when `progress` (0 to 1) of the training is done."""

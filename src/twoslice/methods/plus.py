@@ -62,17 +62,23 @@ class Plus(Method):
         source = super().label_source(settings)
         return "fused" if source == "planes" else source
 
+    @classmethod
+    def patches_each(cls, settings: Settings) -> int:
+        """Half of them."""
+        return len(own_share(0, cls.batch_sizes(settings))[0])
+
     def losses(self, batch: Batch, progress: float) -> Losses:
         """For each network the loss on labels (Eq. 5), and cross entropy to the other's mean."""
         options = self.settings.plus
         trust = options.weight * min(1.0, progress / options.ramp)
         losses = Losses()
         losses.log(alpha=self.slice_decay(progress), trust=trust)
-        lesson = self.prepare(batch, progress)
+        every, known = batch.images, self.known(batch, progress)
         for index, network in enumerate(self.networks):
             rows, labeled = own_share(index, batch.sizes)
-            mine = Lesson(*(each[rows] for each in lesson))
-            mine = mine._replace(taught=self.teach(mine.images, 1 - index))
+            images = every[rows]
+            label, weight, drawn = (each[rows] for each in known)
+            mine = Lesson(images, label, weight, drawn, self.teach(images, 1 - index))
             if len(rows) > labeled and torch.rand(()) < options.exchange:
                 mine = exchange_boxes(mine, labeled)
             scores = network(mine.images.contiguous(memory_format=torch.channels_last_3d))
@@ -84,19 +90,13 @@ class Plus(Method):
             losses.log(dice_drawn=hard_dice(scores, mine.labels, mine.drawn))
         return losses
 
-    def prepare(self, batch: Batch, progress: float) -> Lesson:
-        """All patches of a batch; of the unlabelled ones the labels say nothing. The last part is
-        each teacher's to fill.
-        """
+    def known(self, batch: Batch, progress: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Labels, their weights and what was drawn, of all patches; nothing of unlabelled ones."""
         fused, weight = batch.views[0], self.label_weight(batch, progress)
         nothing = weight.new_zeros((batch.sizes[1], *weight.shape[1:]))
-        return Lesson(
-            images=batch.images,
-            labels=torch.cat([fused.label, nothing.to(fused.label.dtype)]),
-            weights=torch.cat([weight, nothing]),
-            drawn=torch.cat([fused.distance == 0, nothing.bool()]),
-            taught=batch.images,
-        )
+        labels = torch.cat([fused.label, nothing.to(fused.label.dtype)])
+        drawn = torch.cat([fused.distance == 0, nothing.bool()])
+        return labels, torch.cat([weight, nothing]), drawn
 
     def label_weight(self, batch: Batch, progress: float) -> Float[Tensor, "L I J K"]:
         """α ** distance, and `doubt` times that where a plane's own view says something else."""

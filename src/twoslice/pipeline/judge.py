@@ -131,10 +131,11 @@ def _look(
     handed_out = labels.data.astype(np.uint8)
     reading = _ask(predictor, read_channels(paths), slices, case, handed_out)
     found = shapes(handed_out, labels.grid.ras.spacing, classes)
-    answered = shapes(reading.labels, predictor.plan.voxel, classes)
-    for value in predictor.thinned:  # strays are gone from the map, but tell of trouble
-        for name in ("pieces", "largest"):
-            found[value - 1][name] = answered[value - 1][name]
+    if predictor.thinned:  # strays are gone from the map, but tell of trouble
+        answered = shapes(reading.labels, predictor.plan.voxel, classes)
+        for value in predictor.thinned:
+            for name in ("pieces", "largest"):
+                found[value - 1][name] = answered[value - 1][name]
     drawn = {
         each.name: [
             {"signs": signs, "dice": float(dice)}

@@ -96,7 +96,7 @@ def fitting_patch(patch: Side, fits: Callable[[Side], bool]) -> Side | None:
 
 
 def _needed(plan: Plan, method: type[Method], settings: Settings, patch: Side) -> int:
-    patches = sum(method.batch_sizes(settings))
+    patches = method.patches_each(settings)
     return step_bytes(plan.network, patch, networks=method.trained, patches=patches)
 
 

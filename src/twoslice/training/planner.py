@@ -57,8 +57,9 @@ def make_plan(dataset: Dataset, settings: Settings, *, gpu: bool = False) -> Pla
     extents = np.median(np.array([grid.shape for grid in grids]) * spacings, axis=0)
     budget = _GPU_VOXELS if gpu else round(method.room * _CPU_VOXELS)
     large = np.prod(extents / np.array(own)) > _FAR_LARGER * budget
-    drawn_alone = settings.training.setting == "sparse"
-    share = (min(method.share, _DRAWN_SHARE) if drawn_alone else method.share) if large else 1.0
+    share = method.share if large else 1.0
+    if large and settings.training.setting == "sparse":
+        share = min(share, _DRAWN_SHARE)
     coarse = own if recipe.own_grid else coarsen(extents, own, budget=budget, share=share)
     chosen = None if alike and coarse == own else coarse
     target = settings.training.spacing or chosen
@@ -68,7 +69,7 @@ def make_plan(dataset: Dataset, settings: Settings, *, gpu: bool = False) -> Pla
     largest = np.max([shape_at(grid.shape, grid.spacing, target) for grid in grids], axis=0)
     _refuse_fine_spacing(target, largest)
     _refuse_huge_patch(patch, largest)
-    _refuse_tiny_patch(patch, recipe, settings)
+    _refuse_tiny_patch(patch, recipe, method.batch_sizes(settings)[0])
     strides, kernels = choose_levels(voxel, patch)
     network = NetworkPlan(
         kind=recipe.network,
@@ -167,10 +168,10 @@ def _triple(values: NDArray[np.int64]) -> Triple:
     return int(values[0]), int(values[1]), int(values[2])
 
 
-def _refuse_tiny_patch(patch: Side, recipe: Recipe, settings: Settings) -> None:
+def _refuse_tiny_patch(patch: Side, recipe: Recipe, labeled: int) -> None:
     """Batch norm needs two values: the V-Net's lowest level must keep more than one voxel."""
     voxels = int(np.prod([-(-side // 16) for side in patch]))
-    if recipe.network == "vnet" and voxels * (settings.training.labeled_per_batch or 1) < 2:
+    if recipe.network == "vnet" and voxels * labeled < 2:
         raise SettingsError(
             f"training.patch = {' × '.join(map(str, patch))} is too small for the V-Net, which "
             f"halves it four times. Make one side at least 17, or use training.recipe=modern."
