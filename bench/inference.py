@@ -9,10 +9,10 @@ timed in this run, a scan after the other. Seconds are the process's own CPU tim
 work on the machine does not count; the clock's ratio is printed too. DIR keeps the trained network:
 where it is missing it is trained on dense labels, at last on the compared scans alone: two ways to
 predict are compared, not two networks, and that needs one which knows what it sees (steps of two
-patches: small ones first, then the paper's, then larger ones too; two hours on one core that has
-nothing else to do; it may be stopped and goes on). The second makes scans of
-noise from 64³ to 512×512×600 as NIfTI files and predicts each in a process of its own, by a V-Net
-with 16 filters unless RUN says otherwise.
+patches: small ones first, then the paper's, then larger ones too, at last nearly whole scans; two
+and a half hours on one core that has nothing else to do; it may be stopped and goes on). The second
+makes scans of noise from 64³ to 512×512×600 as NIfTI files and predicts each in a process of its
+own, by a V-Net with 16 filters unless RUN says otherwise.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ PHASES = (
     Phase(((64, 64, 48),) * 700 + ((112, 112, 80),) * 250, 2e-3),
     Phase(((112, 112, 80), (144, 128, 80)) * 60, 6e-4, "all"),
     Phase(((112, 112, 80), (144, 128, 80)) * 100, 1e-3, "compared"),
+    Phase(((112, 112, 80), (176, 128, 88)) * 40, 6e-4, "compared"),
 )
 
 

@@ -159,7 +159,9 @@ def prepare(step: str, patch: Triple, filters: int) -> Callable[[], None]:
         weights = [weight for network in networks for weight in network.parameters()]
         optimizer = find_recipe("paper").optimizer([{"params": weights}], 0.01)
         batches = [make_batch(patch, 0), make_batch(patch, 1)]
-        return lambda: _take(optimizer, lambda: plain_losses(networks, batches, PROGRESS))
+        return lambda: _take(
+            optimizer, lambda: plain_losses(networks, batches, PROGRESS).backward()
+        )
     keep_freed_memory()
     preset = "paper" if step == "paper" else "fast"
     method = Desco(plan_of(step, patch, filters), load_settings(preset=preset))
@@ -167,12 +169,12 @@ def prepare(step: str, patch: Triple, filters: int) -> Callable[[], None]:
     recipe = find_recipe("modern" if preset == "fast" else "paper")
     optimizer = recipe.optimizer([{"params": [*method.parameters()]}], 0.01)
     batch = make_batch(patch, 0)
-    return lambda: _take(optimizer, lambda: method(batch, PROGRESS).total)
+    return lambda: _take(optimizer, lambda: method(batch, PROGRESS).backward())
 
 
-def _take(optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> None:
+def _take(optimizer: torch.optim.Optimizer, find_gradient: Callable[[], None]) -> None:
     optimizer.zero_grad(set_to_none=True)
-    loss().backward()
+    find_gradient()
     optimizer.step()
 
 

@@ -55,7 +55,7 @@ def last_layer_entropy(network: VNet, look: Look) -> Tensor:
     with torch.no_grad():
         network(look.image)
         handle.remove()
-        scale = network._dropped_maps(features[0].expand(8, -1, -1, -1, -1))
+        scale = network.dropout.scale(features[0].expand(8, -1, -1, -1, -1))
         draws = [network.out_conv(features[0], each[None]) for each in scale]
         shape = look.image.shape[2:]
         mean = torch.stack([draw.softmax(dim=1) for draw in draws]).mean(dim=0)

@@ -13,7 +13,7 @@ import ctypes
 import os
 import sys
 
-_TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # their numbers in glibc's malloc.h
+_TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8  # their numbers in glibc's malloc.h
 _NEVER = -1
 _HUGE_PAGES = "THP_MEM_ALLOC_ENABLE"  # PyTorch reads it when it allocates for the first time
 
@@ -28,4 +28,6 @@ def keep_freed_memory() -> bool:
     if mallopt is None:  # another C library, such as musl
         return False
     os.environ.setdefault(_HUGE_PAGES, "1")
-    return bool(mallopt(_MMAP_MAX, 0)) and bool(mallopt(_TRIM_THRESHOLD, _NEVER))
+    wanted = {_MMAP_MAX: 0, _TRIM_THRESHOLD: _NEVER, _ARENA_MAX: 1}  # one heap for all threads
+    taken = [mallopt(what, value) for what, value in wanted.items()]
+    return all(taken)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -54,9 +55,13 @@ def _soften(network: nn.Module) -> None:
 
 @pytest.mark.parametrize("progress", [0.1, 0.6, 0.95])
 def test_the_paper_step_has_the_losses_and_gradients_of_the_plain_statement(
-    bench: ModuleType, progress: float
+    bench: ModuleType, progress: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the same draws of dropout and noise, and batch norm's statistics as well."""
+    """With the same draws of dropout and noise, and batch norm's statistics as well. Chance comes
+    from one place here, in one order; tests/test_abreast.py has the networks side by side.
+    """
+    in_turn: Callable[..., list[object]] = lambda jobs, _device: [job() for job in jobs]  # noqa: E731
+    monkeypatch.setattr("twoslice.methods.desco.abreast", in_turn)
     method, plain = both(bench)
     batch = bench.make_batch(PATCH, 5)
     torch.manual_seed(11)

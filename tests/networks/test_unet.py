@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import nn
 
 from twoslice.networks.build import NetworkPlan, build_network
+from twoslice.networks.dropout import MapDropout
 from twoslice.networks.norms import InstanceNorm
 from twoslice.networks.unet import UNet
 
@@ -64,7 +64,7 @@ def test_a_plan_survives_json_and_builds_the_same_network() -> None:
 
 
 def test_dropout_is_there_only_when_asked() -> None:
-    assert not [m for m in UNet().modules() if isinstance(m, nn.Dropout3d)]
+    assert not [m for m in UNet().modules() if isinstance(m, MapDropout)]
     net = UNet(1, 2, 4, dropout=0.5)
     x = torch.randn(1, 1, 16, 16, 16)
     assert not torch.equal(net(x), net(x))

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from twoslice.networks.dropout import MapDropout
 from twoslice.networks.vnet import VNet
 
 DEPTHS = {
@@ -79,16 +80,27 @@ def test_padding_does_not_change_a_patch_that_already_fits() -> None:
     assert net(taller).shape[2] == 17
 
 
-def test_dropout_acts_in_training_only_and_at_both_places() -> None:
-    net = VNet(1, 2, 4, dropout=0.5)
-    calls: list[torch.Size] = []
-    net.dropout.register_forward_hook(lambda _m, inputs, _o: calls.append(inputs[0].shape))
+def test_dropout_acts_in_training_only_and_at_both_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, dropped = VNet(1, 2, 4, dropout=0.5), []
+    scale = MapDropout.scale
+    monkeypatch.setattr(
+        MapDropout, "scale", lambda self, x: dropped.append(tuple(x.shape)) or scale(self, x)
+    )
     x = torch.randn(1, 1, 32, 16, 16)
     net(x)
-    assert [tuple(shape) for shape in calls] == [(1, 64, 2, 1, 1), (1, 4, 1, 1, 1)]
+    assert dropped == [(1, 64, 2, 1, 1), (1, 4, 32, 16, 16)]
     assert not torch.equal(net(x), net(x))
     assert torch.equal(net.eval()(x), net(x))
-    assert isinstance(net.dropout, nn.Dropout3d)
+
+
+def test_maps_are_dropped_as_pytorch_drops_them() -> None:
+    x = torch.randn(3, 8, 4, 5, 6)
+    for share in (0.0, 0.3, 0.5):
+        torch.manual_seed(1)
+        ours = MapDropout(share)(x)
+        torch.manual_seed(1)
+        assert torch.equal(ours, nn.Dropout3d(share)(x))
+    assert torch.equal(MapDropout(0.5).eval()(x), x)
 
 
 def test_skips_are_added() -> None:

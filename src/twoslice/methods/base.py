@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from twoslice.abreast import abreast
 from twoslice.networks.build import NetworkPlan, build_network
 from twoslice.settings import Settings
 
@@ -55,12 +57,17 @@ class Losses:
 
     def __init__(self) -> None:
         self.terms: dict[str, Tensor] = {}
+        self.parts: dict[int, Tensor] = {}
         self.figures: dict[str, float] = {}
 
-    def add(self, **terms: Tensor) -> None:
-        """Add to the named terms; the same name from several networks sums up."""
+    def add(self, network: int = 0, /, **terms: Tensor) -> None:
+        """Add to the named terms; the same name from several networks sums up. Terms of networks
+        with different numbers have no gradient in common.
+        """
         for name, value in terms.items():
             self.terms[name] = self.terms[name] + value if name in self.terms else value
+            part = self.parts.get(network)
+            self.parts[network] = value if part is None else part + value
 
     def log(self, **figures: float) -> None:
         """Figures for the curves; they take no part in the loss."""
@@ -70,6 +77,11 @@ class Losses:
     def total(self) -> Tensor:
         """The sum of all terms."""
         return torch.stack(list(self.terms.values())).sum()
+
+    def backward(self, follow: Callable[[Tensor], object] = Tensor.backward) -> None:
+        """The gradient of the total, the networks side by side; `follow` takes it from a part."""
+        parts = [*self.parts.values()]
+        abreast([partial(follow, part) for part in parts], parts[0].device)
 
 
 class Method(nn.Module):

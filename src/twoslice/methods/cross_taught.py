@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from typing import ClassVar
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from twoslice.abreast import abreast
 from twoslice.methods.base import Batch, Losses, Method
 from twoslice.methods.supervision import drawn_dice, hard_labels, supervise
 from twoslice.objectives.schedules import cross_weight
@@ -21,12 +23,13 @@ class CrossTaught(Method):
     def losses(self, batch: Batch, progress: float) -> Losses:
         """Eq. 5 on the labels, and the peer's hard labels on what `teach` chooses."""
         trust = cross_weight(progress, full=self.settings.semi.weight)
-        scores = [network(batch.images) for network in self.networks]
+        images = batch.images
+        scores = abreast([partial(network, images) for network in self.networks], images.device)
         losses = Losses()
-        for own, peer in zip(scores, reversed(scores), strict=True):
+        for index, (own, peer) in enumerate(zip(scores, reversed(scores), strict=True)):
             labeled = own[: batch.sizes[0]]
             cross = self.teach(own, hard_labels(peer), unlabeled=batch.sizes[1])
-            losses.add(supervised=supervise(labeled, batch.views), cross=trust * cross)
+            losses.add(index, supervised=supervise(labeled, batch.views), cross=trust * cross)
         losses.log(trust=trust, dice_drawn=drawn_dice(scores[0][: batch.sizes[0]], batch.views))
         return losses
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from twoslice.abreast import abreast
 from twoslice.methods.base import Batch, Losses, Method, view_of
 from twoslice.objectives import schedules
 from twoslice.objectives.agreement import hard_dice
@@ -32,27 +34,38 @@ class Desco(Method):
 
     def losses(self, batch: Batch, progress: float) -> Losses:
         """Eq. 7 for both networks: (1 − λ) supervised + λ cross supervision."""
-        trust, decay = self.cross_weight(progress), self.slice_decay(progress)
-        images = batch.images
-        scores = [network(images).split(batch.sizes) for network in self.networks]
+        trust, images = self.cross_weight(progress), batch.images
+        jobs = [partial(network, images) for network in self.networks]
+        scores = [out.split(batch.sizes) for out in abreast(jobs, images.device)]
+        learning = [partial(self.learn, index, scores, batch, progress) for index in range(2)]
         losses = Losses()
         shares, dices = [], []
-        for index, (labeled, unlabeled) in enumerate(scores):
-            view, peer = view_of(batch, index), 1 - index
-            weight = slice_weight(view.distance, decay)
-            supervised = segmentation_loss(labeled, view.label, weight)
-            pseudo, certain = self.teach(peer, scores[peer][1].detach(), batch.unlabeled, progress)
-            cross = cross_supervision(unlabeled, pseudo, certain)
-            losses.add(supervised=(1 - trust) * supervised, cross=trust * cross)
-            shares.append(float(certain.float().mean()))
-            dices.append(hard_dice(labeled, view.label, view.distance == 0))
+        for index, learned in enumerate(abreast(learning, images.device)):
+            supervised, cross, share, dice = learned
+            losses.add(index, supervised=(1 - trust) * supervised, cross=trust * cross)
+            shares.append(share)
+            dices.append(dice)
         losses.log(
-            alpha=decay,
+            alpha=self.slice_decay(progress),
             trust=trust,
             mask_fraction=sum(shares) / 2,
             dice_drawn=sum(dices) / 2,
         )
         return losses
+
+    def learn(
+        self, index: int, scores: list[tuple[Tensor, Tensor]], batch: Batch, progress: float
+    ) -> tuple[Tensor, Tensor, float, float]:
+        """Network `index`: its loss to the labels of its plane and to its peer, the share of voxels
+        of which the peer is certain, and the Dice where somebody drew.
+        """
+        (labeled, unlabeled), view, peer = scores[index], view_of(batch, index), 1 - index
+        weight = slice_weight(view.distance, self.slice_decay(progress))
+        supervised = segmentation_loss(labeled, view.label, weight)
+        pseudo, certain = self.teach(peer, scores[peer][1].detach(), batch.unlabeled, progress)
+        cross = cross_supervision(unlabeled, pseudo, certain)
+        dice = hard_dice(labeled, view.label, view.distance == 0)
+        return supervised, cross, float(certain.float().mean()), dice
 
     def teach(
         self, teacher: int, scores: Tensor, image: Tensor, progress: float

@@ -5,12 +5,14 @@ memory (docs/plus.md).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from twoslice.abreast import abreast, generator
 from twoslice.methods.base import Batch, LabelSource, Losses, Method
 from twoslice.methods.teacher import Teacher
 from twoslice.networks.build import NetworkPlan
@@ -74,21 +76,30 @@ class Plus(Method):
         losses = Losses()
         losses.log(alpha=self.slice_decay(progress), trust=trust)
         every, known = batch.images, self.known(batch, progress)
-        for index, network in enumerate(self.networks):
-            rows, labeled = own_share(index, batch.sizes)
-            images = every[rows]
-            label, weight, drawn = (each[rows] for each in known)
-            mine = Lesson(images, label, weight, drawn, self.teach(images, 1 - index))
-            if len(rows) > labeled and torch.rand(()) < options.exchange:
-                mine = exchange_boxes(mine, labeled)
-            scores = network(mine.images.contiguous(memory_format=torch.channels_last_3d))
-            taught = soft_cross_entropy(scores, mine.taught, 1.0 - mine.weights)
-            losses.add(
-                segmentation=segmentation_loss(scores, mine.labels, mine.weights),
-                teaching=trust * taught,
-            )
-            losses.log(dice_drawn=hard_dice(scores, mine.labels, mine.drawn))
+        jobs = [partial(self.learn, index, every, known, batch.sizes) for index in range(2)]
+        for index, (segmentation, teaching, dice) in enumerate(abreast(jobs, every.device)):
+            losses.add(index, segmentation=segmentation, teaching=trust * teaching)
+            losses.log(dice_drawn=dice)
         return losses
+
+    def learn(
+        self, index: int, images: Tensor, known: tuple[Tensor, ...], sizes: tuple[int, int]
+    ) -> tuple[Tensor, Tensor, float]:
+        """What network `index` loses on its share of a batch: to the labels, to the other's mean;
+        and its Dice where somebody drew.
+        """
+        rows, labeled = own_share(index, sizes)
+        images = images[rows]
+        labels, weights, drawn = (each[rows] for each in known)
+        mine = Lesson(images, labels, weights, drawn, self.teach(images, 1 - index))
+        if len(rows) > labeled and _chance() < self.settings.plus.exchange:
+            mine = exchange_boxes(mine, labeled)
+        scores = self.networks[index](mine.images.contiguous(memory_format=torch.channels_last_3d))
+        return (
+            segmentation_loss(scores, mine.labels, mine.weights),
+            soft_cross_entropy(scores, mine.taught, 1.0 - mine.weights),
+            hard_dice(scores, mine.labels, mine.drawn),
+        )
 
     def known(self, batch: Batch, progress: float) -> tuple[Tensor, Tensor, Tensor]:
         """Labels, their weights and what was drawn, of all patches; nothing of unlabelled ones."""
@@ -148,11 +159,16 @@ def exchange_boxes(lesson: Lesson, labeled: int) -> Lesson:
 
 
 def _box(shape: Sequence[int]) -> tuple[Any, ...]:
-    """A random box within a patch, whatever its channels, from PyTorch's random state."""
+    """A random box within a patch, whatever its channels."""
     sides: list[Any] = [...]
     for side in shape:
         low, high = _BOX
-        length = max(1, int(side * (low + (high - low) * torch.rand(()).item())))
-        start = int(torch.randint(0, side - length + 1, ()).item())
+        length = max(1, int(side * (low + (high - low) * _chance())))
+        start = int((side - length + 1) * _chance())
         sides.append(slice(start, start + length))
     return tuple(sides)
+
+
+def _chance() -> float:
+    """A number from 0 to 1, without the 1."""
+    return torch.rand((), generator=generator()).item()

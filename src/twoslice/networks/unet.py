@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from twoslice.networks.convolutions import Convolution, Scores, StepUp
+from twoslice.networks.dropout import MapDropout
 from twoslice.networks.norms import InstanceNorm
 from twoslice.networks.padding import Triple, crop_to, pad_to_multiple
 
@@ -36,7 +37,7 @@ def _level(
     layers = _convolution(inputs, outputs, kernel, stride)
     for _ in range(count - 1):
         layers += _convolution(outputs, outputs, kernel, (1, 1, 1))
-    return nn.Sequential(*layers, *([nn.Dropout3d(dropout)] if dropout else []))
+    return nn.Sequential(*layers, *([MapDropout(dropout)] if dropout else []))
 
 
 class UNet(nn.Module):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from twoslice.networks.convolutions import Convolution, Scores, StepUp
+from twoslice.networks.dropout import MapDropout
 from twoslice.networks.norms import Normalisation, normalise
 from twoslice.networks.padding import Triple, crop_to, pad_to_multiple
 
@@ -85,7 +86,7 @@ class VNet(nn.Module):
         self.block_eight_up = _Step(2 * f, f, norm, up=True)
         self.block_nine = _Block(1, f, f, norm)
         self.out_conv = Scores(f, classes)
-        self.dropout = nn.Dropout3d(dropout)
+        self.dropout = MapDropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """Class scores, on the voxels of `x`."""
@@ -99,11 +100,4 @@ class VNet(nn.Module):
         seven = self.block_seven(self.block_six_up(six) + three)
         eight = self.block_eight(self.block_seven_up(seven) + two)
         nine = self.block_nine(self.block_eight_up(eight) + one)
-        return crop_to(self.out_conv(nine, self._dropped_maps(nine)), shape)
-
-    def _dropped_maps(self, x: Tensor) -> Tensor | None:
-        """What the dropout before the last convolution multiplies each feature map by."""
-        if not self.training or not self.dropout.p:
-            return None
-        ones: Tensor = self.dropout(x.new_ones(*x.shape[:2], 1, 1, 1))
-        return ones
+        return crop_to(self.out_conv(nine, self.dropout.scale(nine)), shape)

@@ -9,6 +9,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from twoslice.abreast import generator
+
 NOISE = 0.1
 NOISE_LIMIT = 0.2
 
@@ -26,7 +28,8 @@ def softmax_entropy(logits: Float[Tensor, "B C I J K"]) -> Float[Tensor, "B I J 
 
 def add_noise(image: Float[Tensor, "B C I J K"]) -> Float[Tensor, "B C I J K"]:
     """The image with noise N(0, 0.1²) clipped to ±0.2."""
-    return image + torch.randn_like(image).mul_(NOISE).clamp_(-NOISE_LIMIT, NOISE_LIMIT)
+    noise = torch.empty_like(image).normal_(0.0, NOISE, generator=generator())
+    return image + noise.clamp_(-NOISE_LIMIT, NOISE_LIMIT)
 
 
 def monte_carlo_probabilities(

@@ -176,7 +176,10 @@ class Trainer:
         with memory_told(self.run.plan, type(self.method), self.run.settings):
             losses: Losses = self.model(batch, share)
             self._refuse_nan(losses)
-            self.fabric.backward(losses.total)
+            if self.fabric.world_size > 1:  # gradients are exchanged once they are all there
+                self.fabric.backward(losses.total)
+            else:
+                losses.backward(self.fabric.backward)
         if self.recipe.clip is not None:
             self.fabric.clip_gradients(self.model, self.optimizer, max_norm=self.recipe.clip)
         self.optimizer.step()

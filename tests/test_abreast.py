@@ -1,0 +1,119 @@
+"""Jobs side by side: what they return, their chance, their gradients, their threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+
+from methods.toys import batch, plan, settings_of
+from twoslice.abreast import abreast, generator
+from twoslice.methods.base import Losses
+from twoslice.methods.registry import METHODS
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(params=[1, 2, 5])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+def drawn(count: int) -> Tensor:
+    return torch.rand(count, generator=generator())
+
+
+def test_results_come_in_the_jobs_order_and_threads_are_shared(threads: int) -> None:
+    def job(name: str) -> tuple[str, int, int]:
+        return name, torch.get_num_threads(), threading.get_ident()
+
+    found = abreast([partial(job, "a"), partial(job, "b")], CPU)
+    assert [name for name, _, _ in found] == ["a", "b"]
+    if threads > 1:
+        assert [share for _, share, _ in found] == [threads // 2] * 2
+        assert threading.get_ident() not in {ident for _, _, ident in found}
+    assert torch.get_num_threads() == threads
+
+
+def test_jobs_do_run_at_the_same_time() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    meet = threading.Barrier(2, timeout=20)  # one after another, the first would wait in vain
+    abreast([meet.wait, meet.wait], CPU)
+    torch.set_num_threads(before)
+
+
+def test_chance_follows_from_the_seed_alone(threads: int) -> None:
+    def both() -> list[Tensor]:
+        torch.manual_seed(3)
+        return abreast([partial(drawn, 5), partial(drawn, 5)], CPU)
+
+    first, again = both(), both()
+    assert torch.equal(torch.stack(first), torch.stack(again))
+    assert not torch.equal(first[0], first[1])
+    torch.manual_seed(3)
+    torch.rand(1000)  # chance that others use meanwhile is another
+    torch.manual_seed(3)
+    assert torch.equal(torch.stack(first), torch.stack(both()))
+    assert generator() is None
+
+
+def test_gradients_are_wanted_as_the_caller_wants_them(threads: int) -> None:
+    jobs = [torch.is_grad_enabled] * 2
+    with torch.no_grad():
+        assert abreast(jobs, CPU) == [False, False]
+    assert abreast(jobs, CPU) == [True, True]
+
+
+def test_an_error_reaches_the_caller(threads: int) -> None:
+    def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        abreast([fail, lambda: None], CPU)
+    assert abreast([lambda: 1, lambda: 2], CPU) == [1, 2]
+
+
+def test_a_fork_gets_threads_of_its_own() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    abreast([lambda: 1, lambda: 2], CPU)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if abreast([lambda: 1, lambda: 2], CPU) == [1, 2] else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    torch.set_num_threads(before)
+
+
+def gradients(name: str, threads: int) -> tuple[Losses, list[Tensor]]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    settings = settings_of(name, desco={"passes": 4, "shared_pass": False})
+    method = METHODS[name](plan().model_copy(update={"dropout": 0.5}), settings)
+    torch.manual_seed(1)
+    losses = method(batch(views=3), 0.5)
+    losses.backward()
+    torch.set_num_threads(before)
+    return losses, [p.grad for p in method.parameters() if p.grad is not None]
+
+
+@pytest.mark.parametrize("name", ["desco", "cps", "plus"])
+def test_two_networks_abreast_learn_what_they_learn_in_turn(name: str) -> None:
+    (turn, in_turn), (side, by_side) = gradients(name, 1), gradients(name, 2)
+    assert sorted(side.parts) == [0, 1]
+    torch.testing.assert_close(side.total, turn.total)
+    torch.testing.assert_close(sum(side.parts.values()), side.total)
+    assert len(by_side) == len(in_turn) > 0
+    for ours, theirs in zip(by_side, in_turn, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+    for ours, again in zip(by_side, gradients(name, 2)[1], strict=True):
+        assert torch.equal(ours, again)
