@@ -16,6 +16,7 @@ from twoslice.settings import read_yaml, split_assignment
 
 Tree = dict[str, Any]
 Names = tuple[str, ...]
+Seeds = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -71,7 +72,9 @@ class Row(_Frozen):
     method: str | None = None
     set: Tree = {}
     data: Tree = Field({}, description="what differs from the study's `data`")
-    seeds: tuple[int, ...] | None = Field(None, description="in place of the study's")
+    seeds: Seeds | dict[str, Seeds] | None = Field(
+        None, description="in place of the study's; by recipe, under those that are named"
+    )
     recipes: Names | None = Field(None, description="only under these")
     x: float | None = Field(None, description="its place in the line figure")
     line: str = Field("", description="the line it belongs to there")
@@ -97,7 +100,7 @@ class Study(_Frozen):
     set: Tree = {}
     recipes: dict[str, Recipe] = {}
     rows: tuple[Row, ...] = Field(min_length=1)
-    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field((0,), min_length=1)
+    seeds: Seeds = (0,)
     folds: int = Field(1, ge=1, le=5, description="how many of the five folds are run")
     curve: int | None = Field(None, ge=1, description="score every so many iterations")
     x_label: str | None = Field(None, description="draw Dice against the rows' `x`")
@@ -112,12 +115,19 @@ class Study(_Frozen):
             if keys.count(key) > 1:
                 raise ValueError(f"two rows are called {' / '.join(key)}; name each once")
         for row in self.rows:
-            for name in row.recipes or ():
+            by_recipe = row.seeds if isinstance(row.seeds, dict) else {}
+            for name in (*(row.recipes or ()), *by_recipe):
                 if name not in self.recipes:
                     raise ValueError(f"row {row.name} asks for a recipe '{name}' that is not there")
         if self.x_label is not None and any(row.x is None for row in self.rows):
             raise ValueError("x_label is given, so every row needs an x")
         return self
+
+    def seeds_of(self, row: Row, recipe: str) -> Seeds:
+        """The seeds of a row under a recipe."""
+        if isinstance(row.seeds, dict):
+            return row.seeds.get(recipe, self.seeds)
+        return self.seeds if row.seeds is None else row.seeds
 
     def data_of(self, row: Row) -> Data:
         """The study's data with what the row changes."""

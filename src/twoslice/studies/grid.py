@@ -74,7 +74,7 @@ def plan_runs(study: Study) -> list[PlannedRun]:
             if row.recipes is not None and recipe not in row.recipes:
                 continue
             for fold in range(study.folds):
-                for seed in study.seeds if row.seeds is None else row.seeds:
+                for seed in study.seeds_of(row, recipe):
                     runs.append(_planned(study, row, recipe, layer, seed, fold))
     names = [run.name for run in runs]
     assert len(set(names)) == len(names), "rows, recipes, seeds and folds make names of their own"
