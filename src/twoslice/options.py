@@ -44,7 +44,7 @@ SettingsFile = Annotated[Path | None, Option(help="A YAML file of settings.")]
 Assignments = Annotated[
     list[str] | None, Option("--set", metavar="A.B=C", help="Change one setting; repeatable.")
 ]
-Preset = Annotated[str | None, Option(help="A named set of settings: fast, paper.")]
+Preset = Annotated[str | None, Option(help="A named set of settings: fast, paper, plus.")]
 MethodName = Annotated[
     str | None, Option(help="How to learn: desco, mean_teacher, cps, supervised, …")
 ]

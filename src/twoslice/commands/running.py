@@ -23,11 +23,11 @@ def run(
     Unattended: broken scans are set aside with their reason, and the same command goes on where
     it was stopped.
     """
-    from twoslice.pipeline.run import run_pipeline
+    from twoslice.pipeline.run import PRESET, run_pipeline
     from twoslice.settings import load_settings
 
     loaded = load_settings(
-        preset=preset or ("fast" if settings is None else None),
+        preset=preset or (PRESET if settings is None else None),
         file=settings,
         assignments=assign or (),
         method=method,

@@ -39,6 +39,9 @@ from twoslice.training.loop import train
 from twoslice.training.planner import Plan, make_plan
 from twoslice.training.run import Run
 
+PRESET = "plus"
+"""What a run trains with unless it is told otherwise."""
+
 
 @dataclass(frozen=True)
 class RunResult:
@@ -67,7 +70,7 @@ def run_pipeline(
     """Do everything that is not done yet. `more` are further scans to predict, never to train on
     (those in imagesTs are too); `labels` are dense ones that the page scores predictions with.
     """
-    pipeline = _Pipeline(dataset, out, settings or load_settings(preset="fast"), progress)
+    pipeline = _Pipeline(dataset, out, settings or load_settings(preset=PRESET), progress)
     data = pipeline.check()
     scans = pipeline.find(data, more)
     data = pipeline.propagate(data)
