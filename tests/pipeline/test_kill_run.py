@@ -61,7 +61,7 @@ def test_twenty_kills_over_the_whole_run_change_no_label_and_no_verdict(tmp_path
     data = tiny.make_dataset(tmp_path / "data", cases=5, labeled=2, views=False)
     other = tiny.make_dataset(tmp_path / "data2", cases=5, labeled=2, views=False)
     settings = tmp_path / "settings.yaml"
-    settings.write_text(made.settings(iterations=24).to_yaml())
+    settings.write_text(made.settings(iterations=24, method="plus").to_yaml())
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     seconds = Command(data.root, whole, settings).run()
 
