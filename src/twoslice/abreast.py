@@ -63,4 +63,5 @@ def _workers(count: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, thread_name_prefix="network")
 
 
-os.register_at_fork(after_in_child=_workers.cache_clear)  # threads do not follow a fork
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
+    os.register_at_fork(after_in_child=_workers.cache_clear)  # threads do not follow one
