@@ -56,11 +56,14 @@ Labels = NDArray[np.int16]
 
 
 class Phase(NamedTuple):
-    """A part of the network's training, with a learning rate that falls to nothing."""
+    """A part of the network's training, with a learning rate that falls to nothing. `settled`: by
+    batch norm's statistics as predictions have them, which are no longer those of the batch.
+    """
 
     sizes: tuple[tuple[int, int, int], ...]
     rate: float
     scans: Literal["others", "all", "compared"] = "others"
+    settled: bool = False
 
 
 PHASES = (
@@ -68,7 +71,7 @@ PHASES = (
     Phase(((112, 112, 80), (144, 128, 80)) * 60, 6e-4, "all"),
     Phase(((112, 112, 80), (144, 128, 80)) * 100, 1e-3, "compared"),
     Phase(((112, 112, 80), (176, 128, 88)) * 40, 6e-4, "compared"),
-    Phase(((112, 112, 80), (112, 112, 80), (176, 128, 88)) * 10, 5e-4, "compared"),
+    Phase(((112, 112, 80), (176, 128, 88)) * 30, 4e-4, "compared", settled=True),
 )
 
 
@@ -114,6 +117,7 @@ def fit(pairs: list[tuple[Image, Labels]], others: int, partial: Path, progress:
             for group in optimizer.param_groups:
                 falling = (1 - index / len(phase.sizes)) ** 0.9
                 group["lr"] = phase.rate * min(1.0, (index + 1) / WARMING) * falling
+            network.train(not phase.settled)
             rng = np.random.default_rng(step)
             first, end = {
                 "others": (0, others),
