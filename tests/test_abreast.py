@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -27,10 +28,6 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     torch.set_num_threads(before)
 
 
-def drawn(count: int) -> Tensor:
-    return torch.rand(count, generator=generator())
-
-
 def test_results_come_in_the_jobs_order_and_threads_are_shared(threads: int) -> None:
     def job(name: str) -> tuple[str, int, int]:
         return name, torch.get_num_threads(), threading.get_ident()
@@ -43,26 +40,32 @@ def test_results_come_in_the_jobs_order_and_threads_are_shared(threads: int) -> 
     assert torch.get_num_threads() == threads
 
 
-def test_jobs_do_run_at_the_same_time() -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
+@pytest.mark.parametrize("threads", [2], indirect=True)
+def test_jobs_do_run_at_the_same_time(threads: int) -> None:
     meet = threading.Barrier(2, timeout=20)  # one after another, the first would wait in vain
     abreast([meet.wait, meet.wait], CPU)
-    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("threads", [4], indirect=True)
+def test_a_job_may_have_jobs(threads: int) -> None:
+    def job() -> list[int]:
+        return abreast([lambda: 1, lambda: 2], CPU)
+
+    assert abreast([job, job], CPU) == [[1, 2], [1, 2]]
 
 
 def test_chance_follows_from_the_seed_alone(threads: int) -> None:
-    def both() -> list[Tensor]:
-        torch.manual_seed(3)
-        return abreast([partial(drawn, 5), partial(drawn, 5)], CPU)
+    def job(others: int) -> Tensor:
+        torch.rand(others)  # what somebody else draws from PyTorch's own meanwhile
+        return torch.rand(5, generator=generator())
 
-    first, again = both(), both()
+    def both(others: int) -> list[Tensor]:
+        torch.manual_seed(3)
+        return abreast([partial(job, others)] * 2, CPU)
+
+    first, again = both(0), both(1000)
     assert torch.equal(torch.stack(first), torch.stack(again))
     assert not torch.equal(first[0], first[1])
-    torch.manual_seed(3)
-    torch.rand(1000)  # chance that others use meanwhile is another
-    torch.manual_seed(3)
-    assert torch.equal(torch.stack(first), torch.stack(both()))
     assert generator() is None
 
 
@@ -82,15 +85,14 @@ def test_an_error_reaches_the_caller(threads: int) -> None:
     assert abreast([lambda: 1, lambda: 2], CPU) == [1, 2]
 
 
-def test_a_fork_gets_threads_of_its_own() -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
+@pytest.mark.parametrize("threads", [2], indirect=True)
+def test_a_fork_gets_threads_of_its_own(threads: int) -> None:
     abreast([lambda: 1, lambda: 2], CPU)
     child = os.fork()
     if child == 0:
+        signal.alarm(20)  # threads that did not follow would be waited for without an end
         os._exit(0 if abreast([lambda: 1, lambda: 2], CPU) == [1, 2] else 1)
     assert os.waitpid(child, 0)[1] == 0
-    torch.set_num_threads(before)
 
 
 def gradients(name: str, threads: int) -> tuple[Losses, list[Tensor]]:

@@ -27,13 +27,14 @@ def generator() -> torch.Generator | None:
 
 def abreast(jobs: Sequence[Callable[[], T]], device: torch.device) -> list[T]:
     """What the jobs return, in their order. They share the CPU's threads among them; on another
-    device, under mixed precision or with fewer threads than jobs, they run one after another.
+    device, under mixed precision, within another job or with fewer threads than jobs, they run one
+    after another.
     """
     if device.type != "cpu":
         return [job() for job in jobs]
     seeds = torch.randint(2**62, (len(jobs),), generator=generator()).tolist()
-    threads = torch.get_num_threads()
-    if len(jobs) == 1 or threads < len(jobs) or torch.is_autocast_enabled("cpu"):
+    threads, within = torch.get_num_threads(), generator() is not None
+    if len(jobs) == 1 or within or threads < len(jobs) or torch.is_autocast_enabled("cpu"):
         return [_run(job, seed) for job, seed in zip(jobs, seeds, strict=True)]
     share, wanted = threads // len(jobs), torch.is_grad_enabled()
 
