@@ -68,6 +68,7 @@ def test_each_network_is_taught_by_the_other_and_by_its_own_patches() -> None:
     assert not torch.equal(second[0], untouched[0])
     assert own_share(0, (2, 2)) == ([0, 2], 1)
     assert own_share(1, (2, 2)) == ([1, 3], 1)
+    assert own_share(1, (4, 2)) == ([1, 3, 5], 2)
     assert own_share(1, (1, 0)) == ([0], 1)
     assert own_share(1, (3, 1)) == ([1, 3], 1)
     assert len(method.predicting) == 2

@@ -14,6 +14,8 @@ from twoslice.objectives.losses import (
     cross_supervision,
     segmentation_loss,
     soft_cross_entropy,
+    soft_dice,
+    teaching_loss,
     weighted_cross_entropy,
     weighted_dice,
 )
@@ -111,6 +113,33 @@ def test_soft_cross_entropy_pulls_to_the_probabilities_by_their_weight() -> None
     torch.testing.assert_close(logits.grad, weight[:, None] * away / weight.sum())
     nowhere = soft_cross_entropy(logits, taught, torch.zeros_like(weight))
     assert nowhere.item() == 0.0
+
+
+@given(st.integers(2, 4), st.integers(0, 100))
+def test_teaching_by_certain_probabilities_is_teaching_by_labels(classes: int, seed: int) -> None:
+    logits, label, weight = example(classes, seed)
+    label[0, 0, 0, :classes] = torch.arange(classes)  # every class is there
+    certain = F.one_hot(label, classes).movedim(-1, 1).double()
+    torch.testing.assert_close(
+        soft_dice(logits, certain, weight), weighted_dice(logits, label, weight)
+    )
+    torch.testing.assert_close(
+        teaching_loss(logits, certain, weight), segmentation_loss(logits, label, weight)
+    )
+
+
+def test_a_class_that_the_teacher_finds_nowhere_is_not_taught_away_by_dice() -> None:
+    logits, label, weight = example(3)
+    logits.requires_grad_()
+    certain = F.one_hot(label.clamp_max(1), 3).movedim(-1, 1).double()
+    doubtful = torch.stack([0.6 * certain[:, 0], certain[:, 1], 0.4 * certain[:, 0]], dim=1)
+    soft_dice(logits, doubtful, weight).backward()
+    p = logits.detach().softmax(dim=1).requires_grad_()
+    mine, said = p[:, 1], certain[:, 1]  # what is left: the Dice of the class that was found
+    (1 - 2 * (weight * mine * said).sum() / (weight * (mine**2 + said**2)).sum()).backward()
+    assert p.grad is not None
+    through = p.detach() * (p.grad - (p.grad * p.detach()).sum(dim=1, keepdim=True))
+    torch.testing.assert_close(logits.grad, through / 2)
 
 
 def test_the_mean_of_cross_entropy_and_dice() -> None:

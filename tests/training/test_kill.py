@@ -5,7 +5,6 @@ is what a run that was never touched gives, bit for bit.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import random
 import signal
 import time
@@ -23,7 +22,7 @@ from twoslice.training.journal import read_metrics
 from twoslice.training.run import Run
 
 KILLS = 20
-STEPS = 90
+STEPS = 150
 DEADLINE = 600.0  # seconds that one life may take on a busy machine
 
 
@@ -63,8 +62,10 @@ class Watcher:
     def writing(self) -> bool:
         return any(self.folder.glob(f"{PREFIX}*"))
 
-    def wait_for_more(self) -> None:
-        self._wait(lambda: self.latest() > self.first)
+    def wait_for_more(self, within: float = DEADLINE) -> None:
+        """Until there is a new checkpoint, but no longer than `within` seconds."""
+        end = time.monotonic() + within
+        self._wait(lambda: self.latest() > self.first or time.monotonic() > end)
 
     def wait_for_writing(self) -> None:
         self._wait(lambda: not self.writing())  # what an earlier life left is cleared first
@@ -79,15 +80,14 @@ class Watcher:
 
 def kill_at(moment: str, process: BaseProcess, watcher: Watcher, chance: random.Random) -> None:
     if moment == "starting":
-        time.sleep(chance.uniform(0.0, 1.0))
+        watcher.wait_for_more(within=chance.uniform(0.0, 1.0))
     elif moment == "stepping":
         watcher.wait_for_more()
-        time.sleep(chance.uniform(0.0, 0.3))
+        time.sleep(chance.uniform(0.0, 0.03))  # some of the steps to the next checkpoint
     else:
         watcher.wait_for_writing()
         time.sleep(chance.uniform(0.0, 0.004))
-    assert process.pid is not None
-    os.kill(process.pid, signal.SIGKILL)
+    process.kill()
     process.join(DEADLINE)
 
 

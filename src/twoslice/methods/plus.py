@@ -17,7 +17,7 @@ from twoslice.methods.base import Batch, LabelSource, Losses, Method
 from twoslice.methods.teacher import Teacher
 from twoslice.networks.build import NetworkPlan
 from twoslice.objectives.agreement import hard_dice
-from twoslice.objectives.losses import segmentation_loss, soft_cross_entropy
+from twoslice.objectives.losses import segmentation_loss, teaching_loss
 from twoslice.objectives.weights import NEVER, slice_weight
 from twoslice.settings import Settings
 
@@ -50,7 +50,7 @@ class Plus(Method):
     patches: ClassVar[tuple[int, int]] = (2, 2)
     room: ClassVar[float] = 2.25
     share: ClassVar[float] = 0.87
-    length: ClassVar[float] = 5 / 3
+    length: ClassVar[float] = 2.0
     thins: ClassVar[bool] = True
 
     def __init__(self, plan: NetworkPlan, settings: Settings) -> None:
@@ -70,7 +70,7 @@ class Plus(Method):
         return len(own_share(0, cls.batch_sizes(settings))[0])
 
     def losses(self, batch: Batch, progress: float) -> Losses:
-        """For each network the loss on labels (Eq. 5), and cross entropy to the other's mean."""
+        """For each network the loss on labels (Eq. 5), and that to what the other's mean says."""
         options = self.settings.plus
         trust = options.weight * min(1.0, progress / options.ramp)
         losses = Losses()
@@ -97,7 +97,7 @@ class Plus(Method):
         scores = self.networks[index](mine.images.contiguous(memory_format=torch.channels_last_3d))
         return (
             segmentation_loss(scores, mine.labels, mine.weights),
-            soft_cross_entropy(scores, mine.taught, 1.0 - mine.weights),
+            teaching_loss(scores, mine.taught, 1.0 - mine.weights),
             hard_dice(scores, mine.labels, mine.drawn),
         )
 
@@ -110,12 +110,15 @@ class Plus(Method):
         return labels, torch.cat([weight, nothing]), drawn
 
     def label_weight(self, batch: Batch, progress: float) -> Float[Tensor, "L I J K"]:
-        """α ** distance, and `doubt` times that where a plane's own view says something else."""
+        """α ** distance, and `doubt` times that where a plane's own view does not say the same of
+        whether there is a target; which one is for all planes together to say.
+        """
         fused, *planes = batch.views
         weight = slice_weight(fused.distance, self.slice_decay(progress))
         disputed = torch.zeros_like(fused.label, dtype=torch.bool)
         for plane in planes:
-            disputed |= (plane.label != fused.label) & (plane.distance != NEVER)
+            apart = (plane.label > 0) != (fused.label > 0)
+            disputed |= apart & (plane.distance != NEVER)
         doubted = torch.where(disputed, self.settings.plus.doubt * weight, weight)
         return torch.where(fused.distance == 0, weight, doubted)
 

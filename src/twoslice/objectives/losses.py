@@ -38,6 +38,38 @@ def soft_cross_entropy(
     return summed / sum_everywhere(weight.sum()).clamp_min(EPS)
 
 
+def soft_dice(
+    logits: Float[Tensor, "B C I J K"],
+    probabilities: Float[Tensor, "B C2 I J K"],
+    weight: Float[Tensor, "B I J K"],
+) -> Float[Tensor, ""]:
+    """1 − 2 Σ w p q / Σ w (p² + q²) to probabilities q, the mean over the foreground classes.
+
+    A class that q calls likely nowhere adds nothing: who has not found it yet must not teach that
+    it is not there.
+    """
+    classes = probabilities.shape[1]
+    p = logits[:, :classes].softmax(dim=1)
+    losses = []
+    for index in range(1, classes):
+        said = probabilities[:, index]
+        found = sum_everywhere(((said > 0.5) & (weight > 0)).sum().float()) > 0
+        loss = _dice_of(p[:, index], said, weight)
+        losses.append(torch.where(found, loss, torch.zeros_like(loss)))
+    return torch.stack(losses).mean()
+
+
+def teaching_loss(
+    logits: Float[Tensor, "B C I J K"],
+    probabilities: Float[Tensor, "B C2 I J K"],
+    weight: Float[Tensor, "B I J K"],
+) -> Float[Tensor, ""]:
+    """Eq. 5 with probabilities in the place of labels: the mean of cross entropy and Dice."""
+    return 0.5 * soft_cross_entropy(logits, probabilities, weight) + 0.5 * soft_dice(
+        logits, probabilities, weight
+    )
+
+
 def weighted_dice(
     logits: Float[Tensor, "B C I J K"],
     label: Int[Tensor, "B I J K"],
@@ -52,10 +84,7 @@ def weighted_dice(
     p = torch.softmax(logits, dim=1)
     losses = []
     for index in range(1, logits.shape[1]):
-        y = (known == index).float()
-        overlap = sum_everywhere((weight * p[:, index] * y).sum())
-        size = sum_everywhere((weight * (p[:, index] ** 2 + y)).sum())
-        losses.append((size - 2 * overlap) / size.clamp_min(EPS))
+        losses.append(_dice_of(p[:, index], (known == index).float(), weight))
     return torch.stack(losses).mean()
 
 
@@ -77,6 +106,13 @@ def cross_supervision(
 ) -> Float[Tensor, ""]:
     """Eq. 6: cross entropy to the peer's hard labels, on the voxels where the peer is certain."""
     return weighted_cross_entropy(logits, pseudo, certain.float())
+
+
+def _dice_of(p: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+    """1 − 2 Σ w p y / Σ w (p² + y²) of one class."""
+    overlap = sum_everywhere((weight * p * y).sum())
+    size = sum_everywhere((weight * (p**2 + y**2)).sum())
+    return (size - 2 * overlap) / size.clamp_min(EPS)
 
 
 def _known(label: Tensor, weight: Tensor) -> Tensor:
