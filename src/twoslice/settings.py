@@ -43,6 +43,7 @@ class PropagationSettings(_Frozen):
     )
     constraint: bool = Field(True, description="other planes' drawn slices correct the way")
     appearance: bool = Field(True, description="intensities of the drawn slices have a say")
+    parting: bool = Field(True, description="in the fused view, parts of a body by their place")
     cycle: bool = Field(True, description="register there and back, and keep the difference")
     opening: int = Field(5, ge=1, description="greatest side in voxels of the opening")
     closing: int = Field(5, ge=1, description="greatest side in voxels of the closing")

@@ -23,7 +23,7 @@ from twoslice.propagation.quality import POOR
 from twoslice.propagation.views import read_record, record_path, view_path
 from twoslice.settings import PropagationSettings
 
-VERSION = 2
+VERSION = 3
 """Raised when the views of the same input change, so that old ones are made anew."""
 
 _CHANNEL_BYTES, _CLASS_BYTES, _VOXEL_BYTES = 8, 6, 20

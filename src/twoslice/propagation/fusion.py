@@ -4,7 +4,7 @@ Each plane's log odds count by α ** distance to its source slice, with the deca
 self-check measured on this scan and plane, so the plane that is nearer and held better decides;
 and, class by class, by how much of the class its drawn slices show: a slice that grazes an organ
 knows little of it. Intensity has a smaller say. A smoothing of at most one voxel lets neighbours
-agree.
+agree. Which part of a body a voxel belongs to, where labels meet, is said by its place (`parting`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from torch import Tensor
 from twoslice.planes import Plane
 from twoslice.propagation.intensity import Appearance
 from twoslice.propagation.operators import gaussian_matrix
+from twoslice.propagation.parting import Parting
 
 # Measured on LA, Hippocampus and BTCV together. A weight learned for each scan from its drawn
 # slices jumped between 0 and 1 and was worse on every set (docs/LOG.md).
@@ -102,6 +103,7 @@ def fuse(
     appearance: Appearance | None,
     radii: Sequence[float],
     spacing: tuple[float, float, float],
+    partings: Sequence[Parting] = (),
 ) -> Fused:
     """All planes' say on each voxel. `slices` is the first plane's stack of the normalized image,
     `radii` the classes' in voxels.
@@ -124,6 +126,8 @@ def fuse(
             odds = _smooth(odds, first.axis, sigmas)
         stop = min(total, start + _SLAB)
         kept = odds[start - low : stop - low]
+        for parting in partings:
+            kept = parting.settle(kept, first.axis, start)
         found = classify(kept)
         label[start:stop] = found.numpy()
         sums += _belief(kept, found)

@@ -19,6 +19,7 @@ from twoslice.propagation.carry import Carrier, Walk, log_odds, one_hot
 from twoslice.propagation.fusion import Carried, Fused, classify, disagreement, fuse
 from twoslice.propagation.intensity import Appearance, normalize
 from twoslice.propagation.operators import resize
+from twoslice.propagation.parting import find_partings
 from twoslice.propagation.quality import (
     PAPER_DECAY,
     Check,
@@ -233,6 +234,9 @@ class _Work:
             appearance=self.scan.appearance(annotation),
             radii=radii(annotation.slices, self.scan.classes),
             spacing=self.spacing,
+            partings=find_partings(annotation, self.scan.classes)
+            if self.scan.settings.parting
+            else (),
         )
 
     def _fused_view(self, views: dict[str, LabelView], fused: Fused | None) -> LabelView:
