@@ -129,6 +129,10 @@ class PlusSettings(_Frozen):
     ramp: float = Field(0.4, gt=0.0, le=1.0, description="share of the training that it rises in")
     teacher_decay: Fraction = Field(0.99, description="of the exponential mean over steps")
     exchange: Fraction = Field(0.5, description="how often patches exchange boxes")
+    edges: float = Field(0.1, ge=0.0, description="weight of outlines where the image has no edge")
+    edge_spread: float = Field(
+        0.3, gt=0.0, description="intensities that differ by less (1: a scan's deviation) are alike"
+    )
 
 
 class InferenceSettings(_Frozen):

@@ -125,7 +125,7 @@ def test_exchanged_boxes_carry_labels_and_weights_and_lose_nothing(labeled: int)
 
 
 def test_without_weight_the_unlabelled_patches_teach_nothing() -> None:
-    method = plus(weight=0.0, exchange=0.0)
+    method = plus(weight=0.0, exchange=0.0, edges=0.0)
     given = batch()
     other = given._replace(unlabeled=given.unlabeled + 1)
     assert torch.equal(method.losses(given, 1.0).total, method.losses(other, 1.0).total)

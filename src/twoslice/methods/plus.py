@@ -17,6 +17,7 @@ from twoslice.methods.base import Batch, LabelSource, Losses, Method
 from twoslice.methods.teacher import Teacher
 from twoslice.networks.build import NetworkPlan
 from twoslice.objectives.agreement import hard_dice
+from twoslice.objectives.edges import edge_loss
 from twoslice.objectives.losses import segmentation_loss, teaching_loss
 from twoslice.objectives.weights import NEVER, slice_weight
 from twoslice.settings import Settings
@@ -70,23 +71,26 @@ class Plus(Method):
         return len(own_share(0, cls.batch_sizes(settings))[0])
 
     def losses(self, batch: Batch, progress: float) -> Losses:
-        """For each network the loss on labels (Eq. 5), and that to what the other's mean says."""
+        """For each network the loss on labels (Eq. 5), that to what the other's mean says, and
+        that of outlines where the image has no edge.
+        """
         options = self.settings.plus
         trust = options.weight * min(1.0, progress / options.ramp)
         losses = Losses()
         losses.log(alpha=self.slice_decay(progress), trust=trust)
         every, known = batch.images, self.known(batch, progress)
         jobs = [partial(self.learn, index, every, known, batch.sizes) for index in range(2)]
-        for index, (segmentation, teaching, dice) in enumerate(abreast(jobs, every.device)):
+        for index, (segmentation, teaching, edges, dice) in enumerate(abreast(jobs, every.device)):
             losses.add(index, segmentation=segmentation, teaching=trust * teaching)
+            losses.add(index, edges=options.edges * edges)
             losses.log(dice_drawn=dice)
         return losses
 
     def learn(
         self, index: int, images: Tensor, known: tuple[Tensor, ...], sizes: tuple[int, int]
-    ) -> tuple[Tensor, Tensor, float]:
-        """What network `index` loses on its share of a batch: to the labels, to the other's mean;
-        and its Dice where somebody drew.
+    ) -> tuple[Tensor, Tensor, Tensor, float]:
+        """What network `index` loses on its share of a batch: to the labels, to the other's mean,
+        to the image's edges; and its Dice where somebody drew.
         """
         rows, labeled = own_share(index, sizes)
         images = images[rows]
@@ -98,6 +102,7 @@ class Plus(Method):
         return (
             segmentation_loss(scores, mine.labels, mine.weights),
             teaching_loss(scores, mine.taught, 1.0 - mine.weights),
+            edge_loss(scores, mine.images, self.settings.plus.edge_spread),
             hard_dice(scores, mine.labels, mine.drawn),
         )
 
