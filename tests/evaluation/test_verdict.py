@@ -50,6 +50,17 @@ def test_a_scan_as_firm_as_the_held_out_slices_is_given_their_dice(
     assert verdict.held_out == pytest.approx(dice)
 
 
+def test_rivals_rank_scans_and_leave_their_level_as_it_is() -> None:
+    said = {"a": 0.7, "b": 0.8, "c": 0.9}
+    scans = [scan(c, 0.8, rivals={"folds": [v, v], "carried": [0.6, 0.6]}) for c, v in said.items()]
+    verdict = reach_verdict(scans, points(0.8, 0.85), NAMES)
+    assert [row.case for row in verdict.scans] == ["a", "b", "c"]
+    assert verdict.scans[1].dice == pytest.approx(0.85)
+    third = logit(0.85) + (logit(0.9) - logit(0.8)) / 3  # signs and the other rival: as the others
+    assert verdict.scans[2].dice == pytest.approx(squash(third))
+    assert "left some drawn scans out" in verdict.scans[0].why
+
+
 def test_firmness_is_the_weighted_mean_of_logits_and_takes_no_useless_sign() -> None:
     found = {"networks": 0.9, "shift": 0.5, "mirror": 0.01}
     expected = 2.0 * logit(0.9) / 2.5  # networks count two, the moved scan a half

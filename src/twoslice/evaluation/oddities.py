@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoslice.evaluation.calibration import logit
+from twoslice.evaluation.calibration import firmness, logit
 
 _ODD, _STRANGE = 3.0, 0.25
 _ANSWERED = 0.5
@@ -25,6 +25,8 @@ class ScanSigns:
     doubt: list[list[float]]
     drawn: dict[str, list[dict[str, Any]]]
     """By slice, for each label that shows on it: the final networks' `signs` and `dice` there."""
+    rivals: dict[str, list[float]] = field(default_factory=dict)
+    """By rival (evaluation/rivals.py), the Dice of every label with its map."""
 
 
 def useful_signs(scans: Sequence[ScanSigns]) -> set[str]:
@@ -80,23 +82,47 @@ _WORDS = {
     "networks": "the two networks disagree",
     "shift": "the answer changes when the scan is moved by two voxels",
     "mirror": "the answer changes when the scan is mirrored left to right",
+    "folds": "trainings that left some drawn scans out say something else",
+    "carried": "its outlines do not follow the image from slice to slice",
 }
 
 
+def standing(scans: Sequence[ScanSigns], useful: Collection[str]) -> list[list[float]]:
+    """How firm each label of each scan is, its rivals counted: the median firmness over the scans,
+    and the mean of how far it lies from the median by its signs and by each of its rivals.
+
+    What a rival's Dice is worth in itself no drawn slice tells, so it ranks scans and does not
+    move their level.
+    """
+    firm = np.array([[firmness(each, useful) for each in scan.signs] for scan in scans])
+    middle = np.median(firm, axis=0)
+    away = [firm - middle]
+    for name in scans[0].rivals:
+        values = np.array([[logit(dice) for dice in scan.rivals[name]] for scan in scans])
+        away.append(values - np.median(values, axis=0))
+    level: list[list[float]] = (middle + np.mean(away, axis=0)).tolist()
+    return level
+
+
 def typical_signs(scans: Sequence[ScanSigns]) -> dict[str, tuple[float, float]]:
-    """Median and spread of each sign's logit over the scans."""
+    """Median and spread of each sign's and rival's logit over the scans."""
     found = {}
-    for name in scans[0].signs[0]:
-        values = np.array([np.mean([logit(s[name]) for s in scan.signs]) for scan in scans])
+    for name in (*scans[0].signs[0], *scans[0].rivals):
+        values = np.array([_logit_of(scan, name) for scan in scans])
         found[name] = float(np.median(values)), max(float(values.std()), 1e-6)
     return found
+
+
+def _logit_of(scan: ScanSigns, name: str) -> float:
+    """The mean over the labels of what one sign or rival says."""
+    values = scan.rivals[name] if name in scan.rivals else [each[name] for each in scan.signs]
+    return float(np.mean([logit(value) for value in values]))
 
 
 def reason_of(scan: ScanSigns, notes: list[str], typical: dict[str, tuple[float, float]]) -> str:
     """In words, what stands out: odd shapes first, then the sign that lies lowest."""
     below = {
-        name: (float(np.mean([logit(s[name]) for s in scan.signs])) - middle) / scale
-        for name, (middle, scale) in typical.items()
+        name: (_logit_of(scan, name) - middle) / scale for name, (middle, scale) in typical.items()
     }
     worst = min(below, key=lambda name: below[name])
     said = list(dict.fromkeys(notes))

@@ -15,7 +15,6 @@ from twoslice.evaluation.calibration import (
     PRIOR_SPREAD,
     Point,
     calibrate,
-    firmness,
     gap,
     keeping,
     logit,
@@ -25,6 +24,7 @@ from twoslice.evaluation.oddities import (
     ScanSigns,
     oddities,
     reason_of,
+    standing,
     typical_signs,
     useful_signs,
 )
@@ -111,11 +111,12 @@ def reach_verdict(
     seen = [each for scan in scans for found in scan.drawn.values() for each in found]
     offset, spread = calibrate(points)
     odd = oddities(scans, names)
-    typical = {name: entry for name, entry in typical_signs(scans).items() if name in useful}
+    telling = {*useful, *scans[0].rivals}
+    typical = {name: entry for name, entry in typical_signs(scans).items() if name in telling}
     rows = []
-    for scan in scans:
+    for scan, firm in zip(scans, standing(scans, useful), strict=True):
         much, notes = odd[scan.case]
-        dice = [squash(firmness(each, useful) + offset - much) for each in scan.signs]
+        dice = [squash(each + offset - much) for each in firm]
         rows.append(_judge_scan(scan, dice, names, reason_of(scan, notes, typical), points, spread))
     rows.sort(key=lambda row: (row.dice, row.case))
     low, high = (_mean_at(rows, side * _COVER * spread) for side in (-1, 1))

@@ -49,7 +49,7 @@ class Plus(Method):
 
     trained: ClassVar[int] = 2
     patches: ClassVar[tuple[int, int]] = (2, 2)
-    room: ClassVar[float] = 2.25
+    room: ClassVar[float] = 5.1
     share: ClassVar[float] = 0.87
     length: ClassVar[float] = 2.0
     thins: ClassVar[bool] = True

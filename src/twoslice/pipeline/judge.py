@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from twoslice.annotation.reading import read_annotation
 from twoslice.evaluation.advice import Advice, Candidate, advise
 from twoslice.evaluation.calibration import Point, firmness
 from twoslice.evaluation.oddities import ScanSigns
+from twoslice.evaluation.rivals import carried, dice_by_label
 from twoslice.evaluation.signs import Reading, read_answers, shapes
 from twoslice.evaluation.verdict import Verdict, reach_verdict
 from twoslice.inference.probes import probe
@@ -36,8 +37,9 @@ from twoslice.progress import Progress
 from twoslice.training.run import Run
 from twoslice.training.volumes import resample_labels, shape_at
 
-VERSION = 2
+VERSION = 3
 """Raised when the same weights and scans would give other signs."""
+_USUAL = [Plane.AXIAL, Plane.CORONAL]
 
 
 def judge(
@@ -51,7 +53,7 @@ def judge(
 ) -> Verdict:
     """Look at every predicted scan and reach the verdict."""
     points = [point for fold in folds for point in _held_out(fold, out / "quality")]
-    found = _signs(run, data, scans, out, progress)
+    found = _signs(run, data, folds, scans, out, progress)
     names = run.data.class_names[1:]
     verdict = reach_verdict(found, points, names)
     verdict = replace(verdict, draw=_next(verdict, found, data))
@@ -97,21 +99,24 @@ def _points(
 def _signs(
     run: Run,
     data: Dataset,
+    folds: Sequence[Fold],
     scans: Mapping[str, tuple[Path, ...]],
     out: Path,
     progress: Progress,
 ) -> list[ScanSigns]:
     """Signs of every scan, those that are known already from their files."""
-    weights, predictor = run.fingerprint, None
+    held_out = [Run.open(fold.folder) for fold in folds]
+    weights = " ".join(each.fingerprint for each in (run, *held_out))
+    asked: _Asked | None = None
     found = []
     with progress.task("judging", len(scans)) as task:
         for case, paths in scans.items():
             path = out / "quality" / f"{case}.json"
             known = _read(path, weights)
             if known is None:
-                predictor = predictor or Predictor(run)
+                asked = asked or _Asked.of(run, held_out, _planes(data))
                 slices = list(drawn_slices(data, case, run.plan)) if case in data.labeled else []
-                known = asdict(_look(predictor, case, paths, slices, out))
+                known = asdict(_look(asked, case, paths, slices, out))
                 tree = {"weights": weights, "version": VERSION, "found": known}
                 atomic.write_json(path, tree)
             found.append(ScanSigns(**known))
@@ -119,17 +124,55 @@ def _signs(
     return found
 
 
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """Who is asked about a scan: the final networks and the held-out ones; and the planes in which
+    the label map is carried.
+    """
+
+    predictor: Predictor
+    folds: Sequence[Predictor]
+    planes: Sequence[Plane]
+
+    @classmethod
+    def of(cls, run: Run, held_out: Sequence[Run], drawn: Sequence[Plane]) -> _Asked:
+        """The networks of these runs; where one plane alone was drawn in, the usual two."""
+        planes = drawn[:2] if len(drawn) > 1 else _USUAL
+        return cls(Predictor(run), [Predictor(each) for each in held_out], planes)
+
+    def rivals(
+        self, volume: Volume, labels: NDArray[np.uint8], case: str
+    ) -> dict[str, list[float]]:
+        """The Dice of a label map with what others make of the scan."""
+        plan = self.predictor.plan
+        classes = plan.network.classes
+        image = self.predictor.prepare(volume, name=case)[0].cpu().numpy()
+        there = resample_labels(labels, (image.shape[1], image.shape[2], image.shape[3]))
+        found = {
+            "carried": carried(
+                image, there, classes=classes, spacing=plan.voxel, planes=self.planes
+            )
+        }
+        if self.folds:
+            maps = (fold.labels(volume, name=case) for fold in self.folds)
+            each = [dice_by_label(labels, other, classes) for other in maps]
+            found["folds"] = [round(float(dice), 5) for dice in np.mean(each, axis=0)]
+        return found
+
+
 def _look(
-    predictor: Predictor,
+    asked: _Asked,
     case: str,
     paths: Sequence[Path],
     slices: Sequence[DrawnSlice],
     out: Path,
 ) -> ScanSigns:
+    predictor = asked.predictor
     classes = predictor.plan.network.classes
     labels = read_label_map(out / "predictions" / f"{case}.nii.gz")
     handed_out = labels.data.astype(np.uint8)
-    reading = _ask(predictor, read_channels(paths), slices, case, handed_out)
+    volume = read_channels(paths)
+    reading = _ask(predictor, volume, slices, case, handed_out)
     found = shapes(handed_out, labels.grid.ras.spacing, classes)
     if predictor.thinned:  # strays are gone from the map, but tell of trouble
         answered = shapes(reading.labels, predictor.plan.voxel, classes)
@@ -152,6 +195,7 @@ def _look(
         shapes=found,
         doubt=[[round(float(value), 2) for value in sums] for sums in reading.doubt],
         drawn=drawn,
+        rivals=asked.rivals(volume, handed_out, case),
     )
 
 
@@ -202,8 +246,13 @@ def _next(verdict: Verdict, found: Sequence[ScanSigns], data: Dataset) -> Advice
                 drawn=tuple((each.plane, each.index) for each in drawn.slices) if drawn else (),
             )
         )
-    planes = list(dict.fromkeys(p for a in annotations.values() for p in a.planes))
-    return advise(candidates, planes[:2] or [Plane.AXIAL, Plane.CORONAL]) if candidates else None
+    return advise(candidates, _planes(data)[:2] or _USUAL) if candidates else None
+
+
+def _planes(data: Dataset) -> list[Plane]:
+    """The planes that were drawn in."""
+    annotations = (read_annotation(data, case) for case in data.labeled)
+    return list(dict.fromkeys(plane for each in annotations for plane in each.planes))
 
 
 def _read(path: Path, weights: str) -> Any:
