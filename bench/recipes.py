@@ -1,13 +1,14 @@
 """Methods and recipes on real scans: the protocol's training, last checkpoint, validation Dice.
 
     python bench/recipes.py --out DIR --data la_half --name fast --seeds 0,1,2 [--method desco]
-        [--preset fast] [--set a.b=c]... [--every 250]
+        [--preset fast] [--set a.b=c]... [--every 250] [--whole]
     python bench/recipes.py --out DIR --data la_half --table
 
 The first form makes the protocol's dataset (la_half, hippocampus, btcv: five cases with an axial
 and a coronal slice each, then the unlabelled ones; dense labels serve to score the validation cases
 and nothing else), trains one run a seed under the name given, and writes DIR/DATA/NAME-SEED.json.
-Finished runs are kept, stopped ones go on. `--every N` scores the checkpoints on the way as well.
+With `--whole` the five cases keep their dense labels: the upper bound. Finished runs are kept,
+stopped ones go on. `--every N` scores the checkpoints on the way as well.
 Start it with OMP_NUM_THREADS=1: `cpu` is then what one undisturbed core would take. The second form
 prints all that is there as Markdown. Needs the data of TWOSLICE_DATA.
 """
@@ -101,19 +102,23 @@ class Keeper(Lines):
                     shutil.copy(self.run / name, copy / name)
 
 
-def prepare(protocol: Protocol, folder: Path) -> Dataset:
-    """The sparse dataset with its label views, and the validation labels beside it, made once."""
+def prepare(protocol: Protocol, folder: Path, *, whole: bool = False) -> Dataset:
+    """The sparse dataset with its label views, or the one whose labelled cases keep their labels
+    `whole`; and the validation labels beside it. All is made once.
+    """
     dense = Dataset.open(DATA / protocol.folder)
     names = sorted(dense.cases)
     labels = list(protocol.labels) if protocol.labels else None
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:  # two benchmarks may start together
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "sparse").is_dir():
+        root = folder / ("whole" if whole else "sparse")
+        if not root.is_dir():
             kept = names[: protocol.labeled + protocol.unlabeled]
-            simulate(dense, folder / "sparse", labeled=protocol.labeled, cases=kept, labels=labels)
-        dataset = Dataset.open(folder / "sparse")
-        propagate_dataset(dataset)
+            simulate(dense, root, labeled=protocol.labeled, cases=kept, labels=labels, whole=whole)
+        dataset = Dataset.open(root)
+        if not whole:
+            propagate_dataset(dataset)
         relabel = Relabeling.keeping(dense, labels)
         for name in names[-protocol.validation :]:
             target = folder / "validation" / f"{name}.nii.gz"
@@ -161,8 +166,10 @@ def measure(arguments: argparse.Namespace, seed: int) -> None:
     record = folder / f"{arguments.name}-{seed}.json"
     if record.is_file():
         return
-    dataset = prepare(protocol, folder)
+    dataset = prepare(protocol, folder, whole=arguments.whole)
     assignments = [*arguments.set, f"training.seed={seed}"]
+    if arguments.whole:
+        assignments.append("training.setting=full")
     if arguments.every:
         assignments.append(f"training.checkpoint_every={arguments.every}")
     settings = load_settings(
@@ -260,6 +267,7 @@ def main() -> None:
     parser.add_argument("--method", default=None)
     parser.add_argument("--preset", default=None)
     parser.add_argument("--set", action="append", default=[])
+    parser.add_argument("--whole", action="store_true", help="five whole volumes: the upper bound")
     parser.add_argument("--every", type=int, default=None)
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()

@@ -62,11 +62,26 @@ class Parting:
         return scores
 
 
-def find_partings(annotation: SparseAnnotation, classes: int) -> tuple[Parting, ...]:
-    """A parting for each body of two or more parts that planes tell apart."""
-    bodies = _bodies(_contacts(annotation, classes))
-    found = (_fit(annotation, parts) for parts in bodies if len(parts) > 1)
+def find_partings(annotation: SparseAnnotation, confused: NDArray[np.int64]) -> tuple[Parting, ...]:
+    """A parting for each body of two or more parts that planes tell apart and propagation does not.
+
+    `confused` (classes, classes) counts voxels of drawn slices by their class and by the one that
+    was carried there from other planes: organs that merely touch are carried without confusion.
+    """
+    bodies = _bodies(_contacts(annotation, len(confused)))
+    doubtful = (parts for parts in bodies if len(parts) > 1 and _told(confused, parts) < TOLD_APART)
+    found = (_fit(annotation, parts) for parts in doubtful)
     return tuple(parting for parting in found if parting is not None)
+
+
+def _told(confused: NDArray[np.int64], parts: tuple[int, ...]) -> float:
+    """The share of each part's voxels that were called that part, in the mean, of those that were
+    called any of the body's; a part of which that is none says nothing.
+    """
+    body = confused[np.ix_(parts, parts)]
+    reached = body.sum(axis=1) > 0
+    shares = body.diagonal()[reached] / body.sum(axis=1)[reached]
+    return float(shares.mean()) if reached.any() else 0.0
 
 
 def _contacts(annotation: SparseAnnotation, classes: int) -> NDArray[np.int64]:

@@ -26,6 +26,7 @@ from twoslice.propagation.quality import (
     Quality,
     ViewQuality,
     agreement,
+    confusion,
     judge,
 )
 from twoslice.propagation.registrars import REGISTRARS, Registrar
@@ -136,9 +137,9 @@ class _Work:
     def run(self) -> Propagated:
         planes = self.scan.annotation.planes
         stacks = {plane: self.scan.stack(plane) for plane in planes}
-        carried, judged, cycle = self._planes(stacks)
+        carried, judged, cycle, confused = self._planes(stacks)
         views = self._views(carried)
-        fused = self._fuse(carried, stacks[planes[0]])
+        fused = self._fuse(carried, stacks[planes[0]], confused)
         views[FUSED] = self._fused_view(views, fused)
         quality = self._quality(judged, views, fused)
         apart = disagreement(carried[0], carried[1]) if len(carried) > 1 else None
@@ -146,8 +147,12 @@ class _Work:
 
     def _planes(
         self, stacks: dict[Plane, Stack]
-    ) -> tuple[list[Carried], dict[Plane, ViewQuality], dict[str, NDArray[np.uint8]]]:
-        """Register, check and carry every plane; the fields, as large as the scan, end here."""
+    ) -> tuple[
+        list[Carried], dict[Plane, ViewQuality], dict[str, NDArray[np.uint8]], NDArray[np.int64]
+    ]:
+        """Register, check and carry every plane; the fields, as large as the scan, end here. Last
+        comes which classes the checks confused.
+        """
         planes = list(stacks)
         walks = {plane: stack.register(self.registrar) for plane, stack in stacks.items()}
         cycle = {
@@ -163,7 +168,8 @@ class _Work:
         carried = _at_once(
             lambda plane: self._carry(stacks[plane], walks[plane], judged[plane].decay), planes
         )
-        return carried, judged, cycle
+        confused = confusion([each for found in checks for each in found], self.scan.classes)
+        return carried, judged, cycle, confused
 
     def _carry(self, stack: Stack, walks: Sequence[Walk], decay: float | None) -> Carried:
         """The plane's log odds everywhere, drawn slices of other planes used where they cross."""
@@ -223,7 +229,9 @@ class _Work:
             views[name] = LabelView(name, mix(label, annotation), distance)
         return views
 
-    def _fuse(self, carried: Sequence[Carried], first: Stack) -> Fused | None:
+    def _fuse(
+        self, carried: Sequence[Carried], first: Stack, confused: NDArray[np.int64]
+    ) -> Fused | None:
         """What all planes say together; None with a single plane."""
         if len(carried) == 1:
             return None
@@ -234,9 +242,7 @@ class _Work:
             appearance=self.scan.appearance(annotation),
             radii=radii(annotation.slices, self.scan.classes),
             spacing=self.spacing,
-            partings=find_partings(annotation, self.scan.classes)
-            if self.scan.settings.parting
-            else (),
+            partings=find_partings(annotation, confused) if self.scan.settings.parting else (),
         )
 
     def _fused_view(self, views: dict[str, LabelView], fused: Fused | None) -> LabelView:

@@ -7,7 +7,7 @@ a decay rate, and what to expect of the views.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,6 +103,14 @@ def judge(checks: Sequence[Check], classes: int) -> ViewQuality:
         per_distance=tuple(rows),
         decay=fit_decay(rows) if rows else None,
     )
+
+
+def confusion(checks: Iterable[Check], classes: int) -> NDArray[np.int64]:
+    """(classes, classes): voxels by the class that was drawn and the one that was carried there."""
+    counts = np.zeros((classes, classes), dtype=np.int64)
+    for check in checks:
+        np.add.at(counts, (check.truth, check.guess), 1)
+    return counts
 
 
 def fit_decay(rows: Sequence[tuple[int, float, int]]) -> float:
