@@ -2,11 +2,13 @@
 Dice against the true one on validation cases that no stage before the report has seen labels of.
 
     python bench/quality.py --out DIR [--data la_half,hippocampus,btcv] [--set a.b=c]...
-    python bench/quality.py --out DIR --table
+    python bench/quality.py --out DIR --table [--data hippocampus --rival PREDICTIONS]
 
 The protocol is bench/recipes.py's: the first five cases with two drawn slices each, the next ones
 without label, the last ones for validation. Validation scans are predicted (`--predict`), never
 trained on. Dense labels of theirs score the verdict and nothing else. A stopped run goes on.
+`--rival` is about what any verdict could know: it ranks the scans by the Dice between the run's
+label maps and others, such as those of a network that was taught by whole volumes.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from real_scans import DATA
@@ -59,11 +63,8 @@ def score(name: str, out: Path) -> dict[str, Any]:
     verdict = Verdict.read(folder / "out" / "quality.json")
     cases = sorted(path.name.removesuffix(".nii.gz") for path in (folder / "validation").iterdir())
     found = evaluate(folder / "out" / "predictions", folder / "validation", cases=cases)
-    true: dict[str, list[float]] = {}
-    for row in found.cases:
-        true.setdefault(row["case"], []).append(row["dice"])
     said = {row.case: row for row in verdict.scans}
-    truth = np.array([np.mean(true[case]) for case in cases])
+    truth = _by_case(found.cases, cases)
     expected = np.array([said[case].dice for case in cases])
     inside = [said[c].low <= t <= said[c].high for c, t in zip(cases, truth, strict=True)]
     stages = json.loads((folder / "out" / "run.json").read_text())["stages"]
@@ -81,6 +82,28 @@ def score(name: str, out: Path) -> dict[str, Any]:
         "on drawn": verdict.on_drawn,
         "seconds": {stage: entry["seconds"] for stage, entry in stages.items()},
     }
+
+
+def rank_by_rival(name: str, out: Path, rival: Path) -> None:
+    """Print how the Dice with a rival's label maps ranks the scans, and how the rival does."""
+    folder = out / name
+    ours, truth = folder / "out" / "predictions", folder / "validation"
+    cases = sorted(path.name.removesuffix(".nii.gz") for path in truth.iterdir())
+    true, agreed, rivals = (
+        _by_case(evaluate(one, other, cases=cases).cases, cases)
+        for one, other in ((ours, truth), (ours, rival), (rival, truth))
+    )
+    alike, hard = (spearmanr(each, true)[0] for each in (agreed, rivals))
+    print(
+        f"{name}: true Dice {100 * true.mean():.1f}, of the rival {100 * rivals.mean():.1f}, "
+        f"between the two {100 * agreed.mean():.1f}. Spearman with the true Dice: {alike:.2f} of the Dice "
+        f"between the two, {hard:.2f} of the rival's true Dice."
+    )
+
+
+def _by_case(rows: Sequence[dict[str, Any]], cases: Sequence[str]) -> NDArray[np.float64]:
+    """The mean Dice of each case over its labels."""
+    return np.array([np.mean([row["dice"] for row in rows if row["case"] == c]) for c in cases])
 
 
 def table(rows: list[dict[str, Any]]) -> None:
@@ -112,12 +135,15 @@ def main() -> None:
     parser.add_argument("--data", default=",".join(PROTOCOLS))
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--rival", type=Path)
     arguments = parser.parse_args()
     names = arguments.data.split(",")
     if not arguments.table:
         for name in names:
             run(name, arguments.out, arguments.set)
     table([score(name, arguments.out) for name in names])
+    if arguments.rival:
+        rank_by_rival(names[0], arguments.out, arguments.rival)
 
 
 if __name__ == "__main__":
