@@ -96,8 +96,8 @@ def rank_by_rival(name: str, out: Path, rival: Path) -> None:
     alike, hard = (spearmanr(each, true)[0] for each in (agreed, rivals))
     print(
         f"{name}: true Dice {100 * true.mean():.1f}, of the rival {100 * rivals.mean():.1f}, "
-        f"between the two {100 * agreed.mean():.1f}. Spearman with the true Dice: {alike:.2f} of the Dice "
-        f"between the two, {hard:.2f} of the rival's true Dice."
+        f"between the two {100 * agreed.mean():.1f}. Spearman with the true Dice: {alike:.2f} of "
+        f"the Dice between the two, {hard:.2f} of the rival's true Dice."
     )
 
 
