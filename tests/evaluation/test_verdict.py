@@ -56,7 +56,8 @@ def test_rivals_rank_scans_and_leave_their_level_as_it_is() -> None:
     verdict = reach_verdict(scans, points(0.8, 0.85), NAMES)
     assert [row.case for row in verdict.scans] == ["a", "b", "c"]
     assert verdict.scans[1].dice == pytest.approx(0.85)
-    third = logit(0.85) + (logit(0.9) - logit(0.8)) / 3  # signs and the other rival: as the others
+    scatter = 1.4826 * (logit(0.8) - logit(0.7))  # shrunk to that of the signs, all alike here: 0.1
+    third = logit(0.85) + 0.1 / scatter * (logit(0.9) - logit(0.8)) / 3
     assert verdict.scans[2].dice == pytest.approx(squash(third))
     assert "left some drawn scans out" in verdict.scans[0].why
 

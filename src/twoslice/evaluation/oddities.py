@@ -13,6 +13,7 @@ from twoslice.evaluation.calibration import firmness, logit
 
 _ODD, _STRANGE = 3.0, 0.25
 _ANSWERED = 0.5
+_LEAST = 0.1  # scans whose log odds lie nearer together than this are alike
 
 
 @dataclass(frozen=True)
@@ -91,15 +92,16 @@ def standing(scans: Sequence[ScanSigns], useful: Collection[str]) -> list[list[f
     """How firm each label of each scan is, its rivals counted: the median firmness over the scans,
     and the mean of how far it lies from the median by its signs and by each of its rivals.
 
-    What a rival's Dice is worth in itself no drawn slice tells, so it ranks scans and does not
-    move their level.
+    What a rival's Dice is worth in itself no drawn slice tells, so it ranks scans and moves neither
+    their level nor how far they lie apart: a rival that scatters more than firmness is shrunk.
     """
     firm = np.array([[firmness(each, useful) for each in scan.signs] for scan in scans])
     middle = np.median(firm, axis=0)
     away = [firm - middle]
     for name in scans[0].rivals:
         values = np.array([[logit(dice) for dice in scan.rivals[name]] for scan in scans])
-        away.append(values - np.median(values, axis=0))
+        apart = values - np.median(values, axis=0)
+        away.append(apart * np.minimum(1.0, _scatter(away[0]) / _scatter(apart)))
     level: list[list[float]] = (middle + np.mean(away, axis=0)).tolist()
     return level
 
@@ -111,6 +113,12 @@ def typical_signs(scans: Sequence[ScanSigns]) -> dict[str, tuple[float, float]]:
         values = np.array([_logit_of(scan, name) for scan in scans])
         found[name] = float(np.median(values)), max(float(values.std()), 1e-6)
     return found
+
+
+def _scatter(away: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The robust deviation over the scans of how far each label lies from the median."""
+    scatter: NDArray[np.float64] = 1.4826 * np.median(np.abs(away), axis=0)
+    return np.maximum(scatter, _LEAST)
 
 
 def _logit_of(scan: ScanSigns, name: str) -> float:

@@ -41,6 +41,11 @@ def trust(verdict: Verdict, sources: Sources) -> Section:
             "No training was held out (quality.folds), so it rests on the networks' own confidence "
             "and on what that was worth elsewhere. Take it as a rough guess."
         )
+    words.append(
+        "The order of the scans also counts whether a label map comes out the same in another way: "
+        + ("by those shorter trainings, and " if verdict.held_out is not None else "")
+        + "by carrying two of its slices through the scan as drawn ones are."
+    )
     if verdict.on_drawn is not None:
         words.append(
             f"On the drawn slices themselves the final networks reach "
