@@ -62,6 +62,14 @@ def test_rivals_rank_scans_and_leave_their_level_as_it_is() -> None:
     assert "left some drawn scans out" in verdict.scans[0].why
 
 
+def test_rivals_that_do_not_know_the_labels_have_no_say() -> None:
+    said = {"a": 0.1, "b": 0.4, "c": 0.6}
+    scans = [scan(c, 0.8, rivals={"folds": [v, v]}) for c, v in said.items()]
+    verdict = reach_verdict(scans, points(0.8, 0.85), NAMES)
+    assert {round(row.dice, 9) for row in verdict.scans} == {0.85}
+    assert "left some drawn scans out" not in verdict.scans[0].why
+
+
 def test_firmness_is_the_weighted_mean_of_logits_and_takes_no_useless_sign() -> None:
     found = {"networks": 0.9, "shift": 0.5, "mirror": 0.01}
     expected = 2.0 * logit(0.9) / 2.5  # networks count two, the moved scan a half

@@ -42,6 +42,15 @@ def useful_signs(scans: Sequence[ScanSigns]) -> set[str]:
     }
 
 
+def useful_rivals(scans: Sequence[ScanSigns]) -> list[str]:
+    """The rivals that know the labels: held-out trainings too short to find most of them do not."""
+    return [
+        name
+        for name in scans[0].rivals
+        if np.median([dice for scan in scans for dice in scan.rivals[name]]) >= _ANSWERED
+    ]
+
+
 def oddities(
     scans: Sequence[ScanSigns], names: Sequence[str]
 ) -> dict[str, tuple[float, list[str]]]:
@@ -98,7 +107,7 @@ def standing(scans: Sequence[ScanSigns], useful: Collection[str]) -> list[list[f
     firm = np.array([[firmness(each, useful) for each in scan.signs] for scan in scans])
     middle = np.median(firm, axis=0)
     away = [firm - middle]
-    for name in scans[0].rivals:
+    for name in useful_rivals(scans):
         values = np.array([[logit(dice) for dice in scan.rivals[name]] for scan in scans])
         apart = values - np.median(values, axis=0)
         away.append(apart * np.minimum(1.0, _scatter(away[0]) / _scatter(apart)))

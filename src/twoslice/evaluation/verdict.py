@@ -26,6 +26,7 @@ from twoslice.evaluation.oddities import (
     reason_of,
     standing,
     typical_signs,
+    useful_rivals,
     useful_signs,
 )
 from twoslice.io import atomic
@@ -111,7 +112,7 @@ def reach_verdict(
     seen = [each for scan in scans for found in scan.drawn.values() for each in found]
     offset, spread = calibrate(points)
     odd = oddities(scans, names)
-    telling = {*useful, *scans[0].rivals}
+    telling = {*useful, *useful_rivals(scans)}
     typical = {name: entry for name, entry in typical_signs(scans).items() if name in telling}
     rows = []
     for scan, firm in zip(scans, standing(scans, useful), strict=True):
