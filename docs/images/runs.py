@@ -20,7 +20,7 @@ from browsing import FLAGS  # noqa: E402
 from recipes import PROTOCOLS  # noqa: E402
 
 SIZE = {"width": 1100, "height": 1500}
-COLOURS = 128  # enough for grey slices and a few outlines, at a third of the file's size
+COLOURS = 256  # grey slices, a few outlines, the keys of labels
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def main() -> None:
             tab.wait_for_load_state("load")
             picture = Image.open(io.BytesIO(tab.screenshot())).convert("RGB")
             target = HERE / f"run-{name.replace('_', '-')}.png"
-            picture.quantize(COLOURS).save(target, optimize=True)
+            picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE).save(target, optimize=True)
         context.close()
 
 
