@@ -43,7 +43,11 @@ def trust(verdict: Verdict, sources: Sources) -> Section:
         )
     words.append(
         "The order of the scans also counts whether a label map comes out the same in another way: "
-        + ("by those shorter trainings, if they find most labels, and " if verdict.held_out is not None else "")
+        + (
+            "by those shorter trainings, if they find most labels, and "
+            if verdict.held_out is not None
+            else ""
+        )
         + "by carrying two of its slices through the scan as drawn ones are."
     )
     if verdict.on_drawn is not None:
