@@ -9,10 +9,9 @@ timed in this run, a scan after the other. Seconds are the process's own CPU tim
 work on the machine does not count; the clock's ratio is printed too. DIR keeps the trained network:
 where it is missing it is trained on dense labels of all scans, at last of the compared ones alone:
 two ways to predict are compared, not two networks, and that needs one which knows what it sees.
-Small patches come first, then the paper's, then nearly whole scans as well; then both kinds with
-batch norm's statistics held still, as they are when it predicts, until it knows the compared scans
-(2100 steps, most of them of three seconds on a core that has 16-bit arithmetic; it may be stopped
-and goes on).
+Small patches come first, then the paper's; then those and nearly whole scans in turn with batch
+norm's statistics held still, as they are when it predicts, until it knows the compared scans (1400
+steps of up to three seconds on a core that has 16-bit arithmetic; it may be stopped and goes on).
 The second
 makes scans of noise from 64³ to 512×512×600 as NIfTI files and predicts each in a process of its
 own, by a V-Net with 16 filters unless RUN says otherwise.
@@ -60,27 +59,21 @@ Labels = NDArray[np.int16]
 
 class Phase(NamedTuple):
     """A part of the network's training, with a learning rate that falls to nothing. `settled`: by
-    batch norm's statistics as predictions have them, which are no longer those of the batch.
+    batch norm's statistics as predictions have them, which are no longer those of the batch, and
+    on patches as they lie in the scans: what is wanted then is that these are known.
     """
 
     sizes: tuple[tuple[int, int, int], ...]
     rate: float
     scans: Literal["all", "compared"] = "all"
     settled: bool = False
-    varied: float = 1.0
-    """How far intensities vary."""
 
 
 SMALL, PATCH, NEARLY = (64, 64, 48), (112, 112, 80), (176, 128, 88)
 BOTH = (PATCH, NEARLY)
 PHASES = (
     Phase((SMALL,) * 500 + (PATCH,) * 200, 2e-3),
-    Phase(BOTH * 75, 1e-3, "compared"),
-    Phase(BOTH * 125, 2e-4, "compared", settled=True),
-    Phase(BOTH * 150, 3e-4, "compared", settled=True, varied=0.2),
-    Phase(BOTH * 200, 1e-3, "compared", settled=True, varied=0.1),
-    Phase((PATCH,) * 240, 5e-4, "compared", settled=True, varied=0.1),
-    Phase((PATCH, PATCH, NEARLY) * 20, 3e-4, "compared", settled=True, varied=0.1),
+    Phase(BOTH * 350, 1e-3, "compared", settled=True),
 )
 SETTLING = 30
 """Batches whose mean the statistics become before they are held still."""
@@ -132,7 +125,7 @@ def fit(pairs: list[tuple[Image, Labels]], others: int, partial: Path, progress:
             if phase.settled and not steps[step - 1][0].settled:
                 settle(network, [batch(known, BOTH[n % 2], (step, n)) for n in range(SETTLING)])
             network.train(not phase.settled)
-            drawn = batch(known, phase.sizes[index], (step,), varied=phase.varied)
+            drawn = batch(known, phase.sizes[index], (step,), settled=phase.settled)
             loss = one_step(network, optimizer, *drawn)
             task.advance(note=f"loss {loss:.3f}")
             if (step + 1) % 20 == 0:
@@ -147,12 +140,14 @@ def batch(
     size: tuple[int, int, int],
     seed: tuple[int, ...],
     *,
-    varied: float = 1.0,
+    settled: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Images and labels of two random patches; of one, where that is nearly a whole scan."""
+    """Images and labels of two random patches, varied; of one as it is, once batch norm no longer
+    asks for more.
+    """
     rng = np.random.default_rng(seed)
-    chosen = rng.integers(0, len(pairs), size=1 if size == NEARLY else 2)
-    patches = [patch(*pairs[scan], size, rng, varied) for scan in chosen]
+    chosen = rng.integers(0, len(pairs), size=1 if settled or size == NEARLY else 2)
+    patches = [patch(*pairs[scan], size, rng, varied=not settled) for scan in chosen]
     images = torch.from_numpy(np.stack([image for image, _ in patches]))[:, None]
     labels = torch.from_numpy(np.stack([label for _, label in patches])).long()
     return images.contiguous(memory_format=torch.channels_last_3d), labels
@@ -190,19 +185,22 @@ def patch(
     label: Labels,
     size: tuple[int, int, int],
     rng: np.random.Generator,
-    varied: float = 1.0,
+    *,
+    varied: bool,
 ) -> tuple[Image, Labels]:
-    """A random patch of both, mirrored at random, brighter or darker: the atria of these scans
-    have mean intensities from 0.6 to 3.7.
+    """A random patch of both. `varied`: mirrored at random, brighter or darker; the atria of these
+    scans have mean intensities from 0.6 to 3.7.
     """
     corner = [
         rng.integers(0, side - part + 1) for side, part in zip(image.shape, size, strict=True)
     ]
     where = tuple(slice(c, c + part) for c, part in zip(corner, size, strict=True))
+    if not varied:
+        return image[where], label[where]
     axes = [axis for axis in range(2) if rng.random() < 0.5]
-    gain, offset = np.exp(varied * rng.uniform(-0.7, 0.7)), varied * rng.normal(0, 0.2)
-    varied = np.flip(image[where], axes) * np.float32(gain) + np.float32(offset)
-    return varied, np.flip(label[where], axes).copy()
+    gain, offset = np.exp(rng.uniform(-0.7, 0.7)), rng.normal(0, 0.2)
+    other = np.flip(image[where], axes) * np.float32(gain) + np.float32(offset)
+    return other, np.flip(label[where], axes).copy()
 
 
 def predicted(predictor: Predictor, path: Path) -> Timed:

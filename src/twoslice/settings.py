@@ -123,6 +123,7 @@ class PlusSettings(_Frozen):
     decay_end: Fraction = Field(0.0, description="α at the end; it falls in a line")
     doubt: Fraction = Field(0.3, description="weight of voxels that the planes disagree about")
     weight: float = Field(1.0, ge=0.0, description="of what the teachers say, after the ramp")
+    dice: Fraction = Field(0.25, description="share of Dice in it, the rest is cross entropy")
     temperature: float = Field(
         0.5, gt=0.0, description="of the teachers' softmax; below 1: sharper"
     )

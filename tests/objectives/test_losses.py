@@ -126,6 +126,12 @@ def test_teaching_by_certain_probabilities_is_teaching_by_labels(classes: int, s
     torch.testing.assert_close(
         teaching_loss(logits, certain, weight), segmentation_loss(logits, label, weight)
     )
+    for share in (0.0, 0.25, 1.0):
+        torch.testing.assert_close(
+            teaching_loss(logits, certain, weight, dice=share),
+            (1 - share) * weighted_cross_entropy(logits, label, weight)
+            + share * weighted_dice(logits, label, weight),
+        )
 
 
 def test_a_class_that_the_teacher_finds_nowhere_is_not_taught_away_by_dice() -> None:

@@ -92,17 +92,18 @@ class Plus(Method):
         """What network `index` loses on its share of a batch: to the labels, to the other's mean,
         to the image's edges; and its Dice where somebody drew.
         """
+        options = self.settings.plus
         rows, labeled = own_share(index, sizes)
         images = images[rows]
         labels, weights, drawn = (each[rows] for each in known)
         mine = Lesson(images, labels, weights, drawn, self.teach(images, 1 - index))
-        if len(rows) > labeled and _chance() < self.settings.plus.exchange:
+        if len(rows) > labeled and _chance() < options.exchange:
             mine = exchange_boxes(mine, labeled)
         scores = self.networks[index](mine.images.contiguous(memory_format=torch.channels_last_3d))
         return (
             segmentation_loss(scores, mine.labels, mine.weights),
-            teaching_loss(scores, mine.taught, 1.0 - mine.weights),
-            edge_loss(scores, mine.images, self.settings.plus.edge_spread),
+            teaching_loss(scores, mine.taught, 1.0 - mine.weights, dice=options.dice),
+            edge_loss(scores, mine.images, options.edge_spread),
             hard_dice(scores, mine.labels, mine.drawn),
         )
 

@@ -63,11 +63,16 @@ def teaching_loss(
     logits: Float[Tensor, "B C I J K"],
     probabilities: Float[Tensor, "B C2 I J K"],
     weight: Float[Tensor, "B I J K"],
+    *,
+    dice: float = 0.5,
 ) -> Float[Tensor, ""]:
-    """Eq. 5 with probabilities in the place of labels: the mean of cross entropy and Dice."""
-    return 0.5 * soft_cross_entropy(logits, probabilities, weight) + 0.5 * soft_dice(
-        logits, probabilities, weight
-    )
+    """Eq. 5 with probabilities in the place of labels: cross entropy and Dice, `dice` of it Dice.
+
+    Dice pays for foreground that is more often wrong than right, so those who teach each other by
+    it grow a little each round; cross entropy alone lets the larger class win instead.
+    """
+    entropy = soft_cross_entropy(logits, probabilities, weight)
+    return (1 - dice) * entropy + dice * soft_dice(logits, probabilities, weight)
 
 
 def weighted_dice(
