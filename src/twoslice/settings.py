@@ -156,7 +156,12 @@ class QualitySettings(_Frozen):
     folds: int = Field(
         3, ge=0, description="trainings that leave some labelled scans out; 0: no such check"
     )
-    share: float = Field(0.25, gt=0.0, le=1.0, description="of the training that each fold gets")
+    share: float | None = Field(
+        None,
+        gt=0.0,
+        le=1.0,
+        description="of the training that each fold gets; unsaid: what it took to learn the slices",
+    )
 
 
 class Settings(_Frozen):

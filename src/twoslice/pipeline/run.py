@@ -24,7 +24,7 @@ from twoslice.inference.predict import predict
 from twoslice.io.dataset import Dataset
 from twoslice.io.find import find_scans
 from twoslice.methods.registry import find_method
-from twoslice.pipeline.folds import Fold, make_folds
+from twoslice.pipeline.folds import Fold, fold_share, make_folds
 from twoslice.pipeline.forecast import Pace, measure_pace
 from twoslice.pipeline.judge import judge
 from twoslice.pipeline.record import Record
@@ -74,8 +74,9 @@ def run_pipeline(
     data = pipeline.check()
     scans = pipeline.find(data, more)
     data = pipeline.propagate(data)
-    data, folds = pipeline.plan(data, len(scans))
-    pipeline.train(data, folds)
+    data, plan = pipeline.plan(data, len(scans))
+    pipeline.train(data)
+    folds = pipeline.hold_out(data, plan)
     predicted = pipeline.predict(scans)
     verdict = pipeline.judge(data, folds, predicted, scans)
     page = pipeline.report(more, labels)
@@ -143,24 +144,28 @@ class _Pipeline:
                     self._set_aside(case, "propagate", reason)
         return data.without(self.record.aside)
 
-    def plan(self, data: Dataset, scans: int) -> tuple[Dataset, list[Fold]]:
+    def plan(self, data: Dataset, scans: int) -> tuple[Dataset, Plan]:
         """What is ahead, said before it begins: what will be done, and about how long it takes."""
         chosen = self.record.train_on(data)
         data = data.without(data.cases.keys() - set(chosen))
         gpu = available_device().type != "cpu"
         plan = make_plan(data, self.settings, gpu=gpu)
-        folds = make_folds(data, self.settings, plan, self.out / "folds")
+        folds = self._folds(data, plan)
         pace = None if self._trained(folds) else self._pace(data, plan)
         for line in opening(self.out, data, scans, self.settings, plan, folds, pace, self.record):
             self.progress.say(line)
-        return data, folds
+        return data, plan
 
-    def train(self, data: Dataset, folds: Sequence[Fold]) -> None:
-        """The training itself, then the held-out ones, each from its last checkpoint."""
-        muted = _Muted(self.progress)
+    def train(self, data: Dataset) -> None:
+        """The training itself, from its last checkpoint."""
         if not is_trained(self.run):
             with self.record.stage("train"):
+                muted = _Muted(self.progress)
                 train(data, self.run, self.settings, resume=True, progress=muted)
+
+    def hold_out(self, data: Dataset, plan: Plan) -> list[Fold]:
+        """The held-out trainings, as long as the training itself says they must be."""
+        folds, muted = self._folds(data, plan), _Muted(self.progress)
         todo = [fold for fold in folds if not is_trained(fold.folder)]
         if todo:
             with self.record.stage("folds"):
@@ -170,6 +175,7 @@ class _Pipeline:
                         f"a shorter training without {held}, to be asked about what is drawn there"
                     )
                     train(fold.dataset, fold.folder, fold.settings, resume=True, progress=muted)
+        return folds
 
     def predict(self, scans: dict[str, tuple[Path, ...]]) -> tuple[str, ...]:
         """A label map for every scan that can be predicted."""
@@ -212,6 +218,10 @@ class _Pipeline:
             page = write_page(self.record, more=more, labels=labels, progress=self.progress)
             self.record.made(page)
         return page
+
+    def _folds(self, data: Dataset, plan: Plan) -> list[Fold]:
+        share = fold_share(self.settings, self.run if is_trained(self.run) else None)
+        return make_folds(data, self.settings, plan, self.out / "folds", share)
 
     def _pace(self, data: Dataset, plan: Plan) -> Pace:
         return measure_pace(data, self.settings, plan, self.progress)
