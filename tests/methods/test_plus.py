@@ -6,11 +6,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from scipy import ndimage
 
 from methods.toys import batch, build, settings_of
 from training import tiny
 from twoslice.methods.base import View
-from twoslice.methods.plus import Lesson, Plus, exchange_boxes, own_share
+from twoslice.methods.plus import (
+    Lesson,
+    Plus,
+    exchange_boxes,
+    far_from_targets,
+    own_share,
+    without_targets,
+)
 from twoslice.methods.registry import find_method
 from twoslice.objectives.weights import NEVER
 from twoslice.propagation.dataset import propagate_dataset
@@ -100,6 +108,51 @@ def test_teachers_are_sharper_at_a_lower_temperature_and_carry_no_gradient() -> 
     assert torch.equal(one.argmax(dim=1), two.argmax(dim=1))
     assert (two.max(dim=1).values >= one.max(dim=1).values - 1e-6).all()
     assert float(two.max(dim=1).values.mean()) > float(one.max(dim=1).values.mean())
+
+
+def test_far_from_every_target_is_what_a_distance_transform_says() -> None:
+    """By a reference: the chessboard distance to the nearest target is more than eight."""
+    label = torch.zeros(2, 40, 30, 25, dtype=torch.int64)
+    label[0, 3:5, 20, 10], label[0, 30, 4, 22:] = 1, 2
+    distance = torch.ones_like(label)
+    distance[0, 35:] = NEVER  # outside of the scan nothing is known
+    found = far_from_targets(View(label, distance))
+    away = ndimage.distance_transform_cdt(label[0].numpy() == 0, metric="chessboard")
+    expected = torch.from_numpy(away > 8) & (distance[0] != NEVER)
+    assert 0 < int(expected.sum()) < expected.numel()
+    assert torch.equal(found[0], expected)
+    assert found[1].all()  # no target in the patch
+
+
+def test_a_teacher_may_find_no_target_where_there_is_surely_none() -> None:
+    taught = torch.rand(2, 3, 4, 4, 4).softmax(dim=1)
+    empty = torch.rand(2, 4, 4, 4) < 0.5
+    held = without_targets(taught, empty)
+    assert (held.movedim(1, -1)[empty] == torch.tensor([1.0, 0.0, 0.0])).all()
+    assert torch.equal(held.movedim(1, -1)[~empty], taught.movedim(1, -1)[~empty])
+
+
+def test_teaching_draws_far_voxels_of_labelled_scans_to_background() -> None:
+    """Teachers that see a target everywhere are obeyed in unlabelled patches alone."""
+    given = batch(views=1)
+    label, distance = given.views[0]
+    nowhere = View(torch.zeros_like(label), torch.full_like(distance, 5))
+    method = plus(exchange=0.0, decay=0.0, decay_end=0.0, edges=0.0)
+    seen = []
+    method.teach = lambda images, index: _one_everywhere(images)  # type: ignore[method-assign]
+    for views in ((nowhere,), (View(torch.ones_like(nowhere.label), nowhere.distance),)):
+        torch.manual_seed(0)
+        seen.append(method.losses(given._replace(views=views), 1.0).terms["teaching"].item())
+    assert seen[0] != pytest.approx(seen[1])
+    empty = method.known(given._replace(views=(nowhere,)), 1.0)[3]
+    assert empty[: len(given.labeled)].all()
+    assert not empty[len(given.labeled) :].any()
+
+
+def _one_everywhere(images: torch.Tensor) -> torch.Tensor:
+    taught = torch.zeros(len(images), 2, *images.shape[2:])
+    taught[:, 1] = 1.0
+    return taught
 
 
 @pytest.mark.parametrize("labeled", [1, 2])

@@ -11,9 +11,10 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from twoslice.abreast import abreast, generator
-from twoslice.methods.base import Batch, LabelSource, Losses, Method
+from twoslice.methods.base import Batch, LabelSource, Losses, Method, View
 from twoslice.methods.teacher import Teacher
 from twoslice.networks.build import NetworkPlan
 from twoslice.objectives.agreement import hard_dice
@@ -24,6 +25,8 @@ from twoslice.settings import Settings
 
 _BOX = (0.4, 0.8)
 """The least and the largest share of a patch's side that changes places."""
+_FAR = 8
+"""Voxels from any propagated target: further out there is none."""
 
 
 class Lesson(NamedTuple):
@@ -43,8 +46,9 @@ class Plus(Method):
 
     Labelled scans teach by the fused view, the less the farther from a drawn slice, the less where
     the planes disagree, and the less the longer it has been trained. What the labels leave open is
-    the teacher's: far from the drawn slices, and in unlabelled scans. Labelled and unlabelled
-    patches exchange boxes, so that what was drawn is seen beside tissue of all scans.
+    the teacher's: far from the drawn slices, and in unlabelled scans; but far from every target of
+    a labelled scan no teacher may find one. Labelled and unlabelled patches exchange boxes, so that
+    what was drawn is seen beside tissue of all scans.
     """
 
     trained: ClassVar[int] = 2
@@ -95,8 +99,9 @@ class Plus(Method):
         options = self.settings.plus
         rows, labeled = own_share(index, sizes)
         images = images[rows]
-        labels, weights, drawn = (each[rows] for each in known)
-        mine = Lesson(images, labels, weights, drawn, self.teach(images, 1 - index))
+        labels, weights, drawn, empty = (each[rows] for each in known)
+        taught = without_targets(self.teach(images, 1 - index), empty)
+        mine = Lesson(images, labels, weights, drawn, taught)
         if len(rows) > labeled and _chance() < options.exchange:
             mine = exchange_boxes(mine, labeled)
         scores = self.networks[index](mine.images.contiguous(memory_format=torch.channels_last_3d))
@@ -107,13 +112,16 @@ class Plus(Method):
             hard_dice(scores, mine.labels, mine.drawn),
         )
 
-    def known(self, batch: Batch, progress: float) -> tuple[Tensor, Tensor, Tensor]:
-        """Labels, their weights and what was drawn, of all patches; nothing of unlabelled ones."""
+    def known(self, batch: Batch, progress: float) -> tuple[Tensor, ...]:
+        """Labels, their weights, what was drawn and what is surely empty, of all patches; nothing
+        of unlabelled ones.
+        """
         fused, weight = batch.views[0], self.label_weight(batch, progress)
         nothing = weight.new_zeros((batch.sizes[1], *weight.shape[1:]))
         labels = torch.cat([fused.label, nothing.to(fused.label.dtype)])
         drawn = torch.cat([fused.distance == 0, nothing.bool()])
-        return labels, torch.cat([weight, nothing]), drawn
+        empty = torch.cat([far_from_targets(fused), nothing.bool()])
+        return labels, torch.cat([weight, nothing]), drawn, empty
 
     def label_weight(self, batch: Batch, progress: float) -> Float[Tensor, "L I J K"]:
         """α ** distance, and `doubt` times that where a plane's own view does not say the same of
@@ -146,6 +154,27 @@ class Plus(Method):
         for teacher, network in zip(self.teachers, self.networks, strict=True):
             assert isinstance(teacher, Teacher)
             teacher.follow(network)
+
+
+def far_from_targets(view: View) -> Bool[Tensor, "L I J K"]:
+    """Voxels of the scan that are more than `_FAR` voxels away, along each axis, from what a view
+    calls a target.
+    """
+    near = (view.label > 0).float()
+    for axis in range(3):
+        kernel, padding = [1, 1, 1], [0, 0, 0]
+        kernel[axis], padding[axis] = 2 * _FAR + 1, _FAR
+        near = F.max_pool3d(near, kernel, stride=1, padding=padding)
+    return (near == 0) & (view.distance != NEVER)
+
+
+def without_targets(
+    taught: Float[Tensor, "B C I J K"], empty: Bool[Tensor, "B I J K"]
+) -> Float[Tensor, "B C I J K"]:
+    """Probabilities that are certain of background in the empty voxels."""
+    certain = torch.zeros_like(taught)
+    certain[:, 0] = 1.0
+    return torch.where(empty[:, None], certain, taught)
 
 
 def own_share(index: int, sizes: tuple[int, int]) -> tuple[list[int], int]:
