@@ -149,6 +149,20 @@ def test_teaching_draws_far_voxels_of_labelled_scans_to_background() -> None:
     assert not empty[len(given.labeled) :].any()
 
 
+def test_beyond_the_scan_there_is_no_target_unless_only_slices_are_known() -> None:
+    """A patch repeats the scan's border there; without views the same mark is on all not drawn."""
+    given = batch(views=1)
+    label, distance = torch.ones_like(given.views[0].label), torch.ones_like(given.views[0].label)
+    distance[..., -2:] = NEVER
+    known = given._replace(views=(View(label, distance),))
+    for setting, beyond in (("dense", True), ("full", True), ("sparse", False)):
+        method = build("plus", training={"setting": setting})
+        assert isinstance(method, Plus)
+        empty = method.known(known, 0.5)[3][: len(label)]
+        assert bool(empty[..., -2:].all()) is beyond
+        assert not empty[..., :-2].any()
+
+
 def _one_everywhere(images: torch.Tensor) -> torch.Tensor:
     taught = torch.zeros(len(images), 2, *images.shape[2:])
     taught[:, 1] = 1.0

@@ -120,7 +120,10 @@ class Plus(Method):
         nothing = weight.new_zeros((batch.sizes[1], *weight.shape[1:]))
         labels = torch.cat([fused.label, nothing.to(fused.label.dtype)])
         drawn = torch.cat([fused.distance == 0, nothing.bool()])
-        empty = torch.cat([far_from_targets(fused), nothing.bool()])
+        empty = far_from_targets(fused)
+        if self.label_source(self.settings) != "drawn":  # then all that lies in the scan is known
+            empty = empty | (fused.distance == NEVER)
+        empty = torch.cat([empty, nothing.bool()])
         return labels, torch.cat([weight, nothing]), drawn, empty
 
     def label_weight(self, batch: Batch, progress: float) -> Float[Tensor, "L I J K"]:
