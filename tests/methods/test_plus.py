@@ -15,8 +15,8 @@ from twoslice.methods.plus import (
     Lesson,
     Plus,
     exchange_boxes,
-    far_from_targets,
     own_share,
+    surely_empty,
     without_targets,
 )
 from twoslice.methods.registry import find_method
@@ -110,15 +110,15 @@ def test_teachers_are_sharper_at_a_lower_temperature_and_carry_no_gradient() -> 
     assert float(two.max(dim=1).values.mean()) > float(one.max(dim=1).values.mean())
 
 
-def test_far_from_every_target_is_what_a_distance_transform_says() -> None:
+def test_empty_is_what_lies_far_from_targets_by_a_distance_transform_or_beyond_the_scan() -> None:
     """By a reference: the chessboard distance to the nearest target is more than eight."""
     label = torch.zeros(2, 40, 30, 25, dtype=torch.int64)
     label[0, 3:5, 20, 10], label[0, 30, 4, 22:] = 1, 2
     distance = torch.ones_like(label)
-    distance[0, 35:] = NEVER  # outside of the scan nothing is known
-    found = far_from_targets(View(label, distance))
+    distance[0, 35:] = NEVER
+    found = surely_empty(View(label, distance))
     away = ndimage.distance_transform_cdt(label[0].numpy() == 0, metric="chessboard")
-    expected = torch.from_numpy(away > 8) & (distance[0] != NEVER)
+    expected = torch.from_numpy(away > 8) | (distance[0] == NEVER)
     assert 0 < int(expected.sum()) < expected.numel()
     assert torch.equal(found[0], expected)
     assert found[1].all()  # no target in the patch

@@ -120,11 +120,9 @@ class Plus(Method):
         nothing = weight.new_zeros((batch.sizes[1], *weight.shape[1:]))
         labels = torch.cat([fused.label, nothing.to(fused.label.dtype)])
         drawn = torch.cat([fused.distance == 0, nothing.bool()])
-        empty = far_from_targets(fused)
-        if self.label_source(self.settings) != "drawn":  # then all that lies in the scan is known
-            empty = empty | (fused.distance == NEVER)
-        empty = torch.cat([empty, nothing.bool()])
-        return labels, torch.cat([weight, nothing]), drawn, empty
+        views = self.label_source(self.settings) != "drawn"  # that know of all that is in a scan
+        empty = surely_empty(fused) if views else torch.zeros_like(fused.label, dtype=torch.bool)
+        return labels, torch.cat([weight, nothing]), drawn, torch.cat([empty, nothing.bool()])
 
     def label_weight(self, batch: Batch, progress: float) -> Float[Tensor, "L I J K"]:
         """α ** distance, and `doubt` times that where a plane's own view does not say the same of
@@ -159,16 +157,16 @@ class Plus(Method):
             teacher.follow(network)
 
 
-def far_from_targets(view: View) -> Bool[Tensor, "L I J K"]:
-    """Voxels of the scan that are more than `_FAR` voxels away, along each axis, from what a view
-    calls a target.
+def surely_empty(view: View) -> Bool[Tensor, "L I J K"]:
+    """Where a view that knows the whole scan rules a target out: more than `_FAR` voxels, along some
+    axis, from all that it calls one, and beyond the scan, whose border a patch repeats.
     """
     near = (view.label > 0).float()
     for axis in range(3):
         kernel, padding = [1, 1, 1], [0, 0, 0]
         kernel[axis], padding[axis] = 2 * _FAR + 1, _FAR
         near = F.max_pool3d(near, kernel, stride=1, padding=padding)
-    return (near == 0) & (view.distance != NEVER)
+    return (near == 0) | (view.distance == NEVER)
 
 
 def without_targets(
