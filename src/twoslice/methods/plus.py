@@ -158,7 +158,7 @@ class Plus(Method):
 
 
 def surely_empty(view: View) -> Bool[Tensor, "L I J K"]:
-    """Where a view that knows the whole scan rules a target out: more than `_FAR` voxels, along some
+    """Where a view that knows all of a scan rules a target out: more than `_FAR` voxels, along some
     axis, from all that it calls one, and beyond the scan, whose border a patch repeats.
     """
     near = (view.label > 0).float()
