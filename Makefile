@@ -38,7 +38,7 @@ format: $(VENV)/.all ## Put the code into its format
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.all ## Every benchmark; the machine should have nothing else to do
-	set -e; for file in $(filter-out bench/recipes.py bench/quality.py bench/uncertainty.py bench/browsing.py bench/real_scans.py bench/small_scans.py bench/memory.py,$(wildcard bench/*.py)); do \
+	set -e; for file in $(filter-out bench/recipes.py bench/quality.py bench/parts.py bench/uncertainty.py bench/browsing.py bench/real_scans.py bench/small_scans.py bench/memory.py,$(wildcard bench/*.py)); do \
 		echo "== $$file"; $(BIN)/python $$file; done  # those that need a run or hours are started by hand
 
 peers: .peers/.nnunet ## nnU-Net in an environment of its own, for the tests that run its tools
