@@ -2,11 +2,12 @@
 Dice against the true one on validation cases that no stage before the report has seen labels of.
 
     python bench/quality.py --out DIR [--data la_half,hippocampus,btcv] [--set a.b=c]...
-    python bench/quality.py --out DIR --table [--data hippocampus --rival PREDICTIONS]
+    python bench/quality.py --out DIR --table [--hidden] [--data hippocampus --rival PREDICTIONS]
 
 The protocol is bench/recipes.py's: the first five cases with two drawn slices each, the next ones
 without label, the last ones for validation. Validation scans are predicted (`--predict`), never
 trained on. Dense labels of theirs score the verdict and nothing else. A stopped run goes on.
+`--hidden` scores the training scans that nobody drew in as well, by the labels that were hidden.
 `--rival` is about what any verdict could know: it ranks the scans by the Dice between the run's
 label maps and others, such as those of a network that was taught by whole volumes.
 """
@@ -57,14 +58,18 @@ def run(name: str, out: Path, assignments: list[str]) -> None:
     print(f"{name}: {time.monotonic() - begun:.0f} s", flush=True)
 
 
-def score(name: str, out: Path) -> dict[str, Any]:
-    """The verdict on the validation cases against their true Dice."""
+def score(name: str, out: Path, *, hidden: bool = False) -> dict[str, Any]:
+    """The verdict on the validation cases against their true Dice; with `hidden` on the training
+    cases that nobody drew in too.
+    """
     folder = out / name
     verdict = Verdict.read(folder / "out" / "quality.json")
-    cases = sorted(path.name.removesuffix(".nii.gz") for path in (folder / "validation").iterdir())
-    found = evaluate(folder / "out" / "predictions", folder / "validation", cases=cases)
     said = {row.case: row for row in verdict.scans}
-    truth = _by_case(found.cases, cases)
+    true = true_dice(folder, folder / "validation")
+    if hidden:
+        undrawn = {case for case, row in said.items() if not row.drawn}
+        true |= true_dice(folder, folder / "sparse" / "dense", only=undrawn)
+    cases, truth = list(true), np.array(list(true.values()))
     expected = np.array([said[case].dice for case in cases])
     inside = [said[c].low <= t <= said[c].high for c, t in zip(cases, truth, strict=True)]
     stages = json.loads((folder / "out" / "run.json").read_text())["stages"]
@@ -82,6 +87,14 @@ def score(name: str, out: Path) -> dict[str, Any]:
         "on drawn": verdict.on_drawn,
         "seconds": {stage: entry["seconds"] for stage, entry in stages.items()},
     }
+
+
+def true_dice(folder: Path, labels: Path, only: set[str] | None = None) -> dict[str, float]:
+    """The mean Dice over the labels of each case that dense labels are there of."""
+    names = {path.name.removesuffix(".nii.gz") for path in labels.iterdir()}
+    cases = sorted(names if only is None else names & only)
+    found = evaluate(folder / "out" / "predictions", labels, cases=cases)
+    return dict(zip(cases, map(float, _by_case(found.cases, cases)), strict=True))
 
 
 def rank_by_rival(name: str, out: Path, rival: Path) -> None:
@@ -109,7 +122,7 @@ def _by_case(rows: Sequence[dict[str, Any]], cases: Sequence[str]) -> NDArray[np
 def table(rows: list[dict[str, Any]]) -> None:
     """The figures as Markdown."""
     heads = (
-        "data, validation scans, Spearman, true Dice, expected (interval), inside, mean error, "
+        "data, scans, Spearman, true Dice, expected (interval), inside, mean error, "
         "scans in their interval, held out, on drawn slices, minutes"
     )
     print(f"| {heads.replace(', ', ' | ')} |")
@@ -135,13 +148,14 @@ def main() -> None:
     parser.add_argument("--data", default=",".join(PROTOCOLS))
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--hidden", action="store_true", help="undrawn training scans count too")
     parser.add_argument("--rival", type=Path)
     arguments = parser.parse_args()
     names = arguments.data.split(",")
     if not arguments.table:
         for name in names:
             run(name, arguments.out, arguments.set)
-    table([score(name, arguments.out) for name in names])
+    table([score(name, arguments.out, hidden=arguments.hidden) for name in names])
     if arguments.rival:
         rank_by_rival(names[0], arguments.out, arguments.rival)
 
