@@ -181,13 +181,17 @@ def measure(arguments: argparse.Namespace, seed: int) -> None:
     begun = time.process_time()
     run = train(dataset, path, settings, resume=True, progress=keeper)
     cpu = time.process_time() - begun
+    meta = json.loads((run.latest / "meta.json").read_text())
+    if run.step > started:
+        cpu *= run.step / (run.step - started)
+    else:  # it came ready: the clock is all that is known
+        cpu = meta["seconds"]
     names = run.data.class_names
     curve = {}
     for step, seconds in getattr(keeper, "steps", {}).items():
         copy = path.with_name(f"{path.name}-at-{step}")
         curve[step] = {"cpu": seconds, **score(copy, protocol, folder, names)["summary"]["overall"]}
         shutil.rmtree(copy)
-    meta = json.loads((run.latest / "meta.json").read_text())
     result = {
         "name": arguments.name,
         "seed": seed,
@@ -196,7 +200,7 @@ def measure(arguments: argparse.Namespace, seed: int) -> None:
         "plan": run.plan.model_dump(mode="json"),
         "iterations": run.step,
         "seconds": meta["seconds"],
-        "cpu": cpu * run.step / max(1, run.step - started),
+        "cpu": cpu,
         "curve": curve,
         **score(path, protocol, folder, names),
     }
