@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from training import tiny
 from twoslice.cli import main
 from twoslice.errors import DatasetError, InputError, OutputError, SettingsError
 from twoslice.evaluation.verdict import Verdict
+from twoslice.pipeline.record import Record
 from twoslice.pipeline.run import RunResult, run_pipeline
 from twoslice.progress import Silent
 
@@ -189,6 +191,30 @@ def test_report_of_a_run_folder_writes_its_page_again_with_measured_dice(
     assert "Dense labels of 4 scans were given" in text
     assert "measured Dice" in text
     assert "tiny_39" in text  # set aside, and still named
+
+
+def test_a_page_written_again_shows_the_scans_that_the_run_was_given_beside_its_dataset(
+    ended: tuple[Path, RunResult, dict[str, str], Heard], tmp_path: Path
+) -> None:
+    root, result, _, _ = ended
+    page = tmp_path / "again.html"
+    with pytest.raises(SystemExit) as ending:
+        main(["report", str(root / "out"), "--out", str(page)])
+    assert ending.value.code == 0
+    first, again = (path.read_text(encoding="utf-8") for path in (result.page, page))
+    shown = re.findall(r"<option value=.*?</option>", first)
+    assert any(">late<" in option for option in shown)
+    assert re.findall(r"<option value=.*?</option>", again) == shown
+
+
+def test_labels_that_are_gone_are_left_out_when_a_page_is_written_again(tmp_path: Path) -> None:
+    record = Record(tmp_path, {})
+    (tmp_path / "dense").mkdir()
+    record.show([tmp_path / "nowhere"], tmp_path / "dense")
+    again = Record(tmp_path, json.loads((tmp_path / "run.json").read_text(encoding="utf-8")))
+    assert again.shown == ([], tmp_path / "dense")
+    (tmp_path / "dense").rmdir()
+    assert again.shown == ([], None)
 
 
 def test_strays_are_taken_out_of_a_run_of_plus_and_still_told(tmp_path: Path) -> None:

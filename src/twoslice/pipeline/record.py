@@ -12,7 +12,7 @@ import importlib.metadata
 import json
 import platform
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,6 +84,22 @@ class Record:
         text = reason.removeprefix(f"case {case}: ")
         self.aside.setdefault(case, {"stage": stage, "reason": text})
         self.write()
+
+    def show(self, scans: Sequence[Path], labels: Path | None) -> None:
+        """Remember what the page shows beside the dataset: further scans, and dense labels."""
+        self.tree["shown"] = {
+            "scans": [str(path.resolve()) for path in scans],
+            "labels": str(labels.resolve()) if labels else None,
+        }
+        self.write()
+
+    @property
+    def shown(self) -> tuple[list[Path], Path | None]:
+        """What `show` remembers, as far as it is still there."""
+        tree = self.tree.get("shown", {"scans": [], "labels": None})
+        scans = [Path(path) for path in tree["scans"] if Path(path).exists()]
+        labels = Path(tree["labels"]) if tree["labels"] else None
+        return scans, labels if labels and labels.exists() else None
 
     def train_on(self, dataset: Dataset) -> tuple[str, ...]:
         """The cases to train on: all, when the run begins; later those that it began with.

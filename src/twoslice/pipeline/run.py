@@ -215,7 +215,8 @@ class _Pipeline:
     def report(self, more: Sequence[Path], labels: Path | None) -> Path:
         """The page."""
         with self.record.stage("report"):
-            page = write_page(self.record, more=more, labels=labels, progress=self.progress)
+            self.record.show(more, labels)
+            page = write_page(self.record, progress=self.progress)
             self.record.made(page)
         return page
 
@@ -243,14 +244,17 @@ def write_page(
     page: Path | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """The page of a run that has reached its verdict, from what lies in its folder."""
+    """The page of a run that has reached its verdict, from what lies in its folder; further scans
+    and dense labels are those that the run was given, unless others are.
+    """
+    scans, truth = record.shown
     return write_report(
         record.out / "run",
         page or record.out / "report.html",
         dataset=Path(record.tree["dataset"]),
         predictions=record.out / "predictions",
-        labels=labels,
-        scans=more,
+        labels=labels or truth,
+        scans=more or scans,
         quality=record.out / "quality.json",
         aside={case: entry["reason"] for case, entry in record.aside.items()},
         progress=progress,
