@@ -207,6 +207,20 @@ def test_a_page_written_again_shows_the_scans_that_the_run_was_given_beside_its_
     assert re.findall(r"<option value=.*?</option>", again) == shown
 
 
+def test_dense_labels_that_are_not_there_are_refused_and_not_forgotten_in_silence(
+    ended: tuple[Path, RunResult, dict[str, str], Heard],
+) -> None:
+    root, _, _, _ = ended
+    with pytest.raises(InputError, match="nowhere"):
+        run_pipeline(
+            root / "data",
+            root / "out",
+            made.settings(),
+            more=[root / "more"],
+            labels=root / "nowhere",
+        )
+
+
 def test_labels_that_are_gone_are_left_out_when_a_page_is_written_again(tmp_path: Path) -> None:
     record = Record(tmp_path, {})
     (tmp_path / "dense").mkdir()

@@ -215,8 +215,8 @@ class _Pipeline:
     def report(self, more: Sequence[Path], labels: Path | None) -> Path:
         """The page."""
         with self.record.stage("report"):
+            page = write_page(self.record, more=more, labels=labels, progress=self.progress)
             self.record.show(more, labels)
-            page = write_page(self.record, progress=self.progress)
             self.record.made(page)
         return page
 
