@@ -76,6 +76,15 @@ def test_gradients_are_wanted_as_the_caller_wants_them(threads: int) -> None:
     assert abreast(jobs, CPU) == [True, True]
 
 
+def test_mixed_precision_is_the_callers(threads: int) -> None:
+    def job() -> torch.dtype:
+        return (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert abreast([job, job], CPU) == [torch.bfloat16] * 2
+    assert abreast([job, job], CPU) == [torch.float32] * 2
+
+
 def test_an_error_reaches_the_caller(threads: int) -> None:
     def fail() -> None:
         raise ValueError("no")
@@ -95,14 +104,15 @@ def test_a_fork_gets_threads_of_its_own(threads: int) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-def gradients(name: str, threads: int) -> tuple[Losses, list[Tensor]]:
+def gradients(name: str, threads: int, *, mixed: bool = False) -> tuple[Losses, list[Tensor]]:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     settings = settings_of(name, desco={"passes": 4, "shared_pass": False})
     method = METHODS[name](plan().model_copy(update={"dropout": 0.5}), settings)
     torch.manual_seed(1)
-    losses = method(batch(views=3), 0.5)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=mixed):
+        losses = method(batch(views=3), 0.5)
     losses.backward()
     torch.set_num_threads(before)
     return losses, [p.grad for p in method.parameters() if p.grad is not None]
@@ -119,3 +129,12 @@ def test_two_networks_abreast_learn_what_they_learn_in_turn(name: str) -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
     for ours, again in zip(by_side, gradients(name, 2)[1], strict=True):
         assert torch.equal(ours, again)
+
+
+@pytest.mark.parametrize("name", ["desco", "cps", "plus"])
+def test_in_mixed_precision_too_the_same_seed_gives_the_same_gradients(name: str) -> None:
+    _, ours = gradients(name, 2, mixed=True)
+    assert len(ours) == len(gradients(name, 1)[1])
+    for _ in range(3):
+        for one, again in zip(ours, gradients(name, 2, mixed=True)[1], strict=True):
+            assert torch.equal(one, again)

@@ -27,20 +27,20 @@ def generator() -> torch.Generator | None:
 
 def abreast(jobs: Sequence[Callable[[], T]], device: torch.device) -> list[T]:
     """What the jobs return, in their order. They share the CPU's threads among them; on another
-    device, under mixed precision, within another job or with fewer threads than jobs, they run one
-    after another.
+    device, within another job or with fewer threads than jobs, they run one after another.
     """
     if device.type != "cpu":
         return [job() for job in jobs]
     seeds = torch.randint(2**62, (len(jobs),), generator=generator()).tolist()
     threads, within = torch.get_num_threads(), generator() is not None
-    if len(jobs) == 1 or within or threads < len(jobs) or torch.is_autocast_enabled("cpu"):
+    if len(jobs) == 1 or within or threads < len(jobs):
         return [_run(job, seed) for job, seed in zip(jobs, seeds, strict=True)]
     share, wanted = threads // len(jobs), torch.is_grad_enabled()
+    mixed, kind = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
     def run(job: Callable[[], T], seed: int) -> T:
         torch.set_num_threads(share)
-        with torch.set_grad_enabled(wanted):
+        with torch.set_grad_enabled(wanted), torch.autocast("cpu", dtype=kind, enabled=mixed):
             return _run(job, seed)
 
     try:

@@ -79,7 +79,7 @@ class TrainingSettings(_Frozen):
     foreground_share: Fraction = Field(0.6, description="labelled patches centred on drawn target")
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["auto", "32-true", "16-mixed", "bf16-mixed"] = Field(
-        "auto", description="auto: mixed in the modern recipe on CUDA devices that have it"
+        "auto", description="auto: mixed in the modern recipe on devices with 16-bit arithmetic"
     )
     devices: int = Field(1, ge=1, description="processes a node, a device and a batch each")
     nodes: int = Field(1, ge=1, description="machines, each with so many devices; see torchrun")

@@ -37,6 +37,28 @@ def test_mixed_precision_is_chosen_on_cuda_devices_that_have_it(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: capability is not None)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    monkeypatch.setattr("twoslice.training.devices.cpu_has_bfloat16", lambda: False)
+    settings = parse_settings({"training": {"recipe": recipe, "device": device}})
+    assert choose_precision(settings.training) == expected
+
+
+@pytest.mark.parametrize(
+    ("recipe", "device", "has", "expected"),
+    [
+        ("modern", "auto", True, "bf16-mixed"),
+        ("modern", "cpu", True, "bf16-mixed"),
+        ("modern", "cpu", False, "32-true"),
+        ("paper", "cpu", True, "32-true"),
+        ("modern", "mps", True, "32-true"),
+        ("modern", "cuda", True, "32-true"),
+    ],
+)
+def test_a_cpu_trains_in_16_bits_where_it_has_them(
+    monkeypatch: pytest.MonkeyPatch, recipe: str, device: str, has: bool, expected: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    monkeypatch.setattr("twoslice.training.devices.cpu_has_bfloat16", lambda: has)
     settings = parse_settings({"training": {"recipe": recipe, "device": device}})
     assert choose_precision(settings.training) == expected
 

@@ -86,18 +86,26 @@ def refuse_other_launch(settings: TrainingSettings) -> None:
 
 
 def choose_precision(settings: TrainingSettings) -> Precision:
-    """The precision that was asked for; `auto` is mixed where that is faster and safe: on CUDA
-    devices with 16-bit arithmetic, in the modern recipe. The paper trains in 32 bits.
+    """The precision that was asked for; `auto` is mixed where that is faster and safe: on devices
+    with 16-bit arithmetic of their own, in the modern recipe. The paper trains in 32 bits.
     """
     if settings.precision != "auto":
         return settings.precision
-    on_cuda = settings.device in ("auto", "cuda") and torch.cuda.is_available()
-    if settings.recipe == "paper" or not on_cuda:
+    if settings.recipe == "paper":
         return "32-true"
-    generation, _ = torch.cuda.get_device_capability()
-    if generation >= _BFLOAT_SINCE:
-        return "bf16-mixed"
-    return "16-mixed" if generation >= _HALF_SINCE else "32-true"
+    if settings.device in ("auto", "cuda") and torch.cuda.is_available():
+        generation, _ = torch.cuda.get_device_capability()
+        if generation >= _BFLOAT_SINCE:
+            return "bf16-mixed"
+        return "16-mixed" if generation >= _HALF_SINCE else "32-true"
+    on_mps = settings.device == "auto" and torch.backends.mps.is_available()
+    on_cpu = settings.device == "cpu" or (settings.device == "auto" and not on_mps)
+    return "bf16-mixed" if on_cpu and cpu_has_bfloat16() else "32-true"
+
+
+def cpu_has_bfloat16() -> bool:
+    """Whether this CPU multiplies 16-bit numbers by itself; others convert them, which is slow."""
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
 def sum_of_all(fabric: Fabric, value: Tensor) -> Tensor:
