@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from typing import Literal
@@ -32,6 +33,8 @@ def make_fabric(settings: TrainingSettings) -> Fabric:
     warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
     # Where SLURM is installed, a training need not be one of its jobs.
     warnings.filterwarnings("ignore", message="The `srun` command is available")
+    # Which precision it takes is nothing that a user has to read.
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     try:
         return Fabric(
             accelerator=settings.device,
