@@ -114,11 +114,24 @@ def test_shapes_count_volume_extent_and_pieces() -> None:
     assert one == {
         "ml": 13 * 6 / 1000,
         "extent_mm": [8.0, 14.0, 18.0],
+        "thickness_mm": round(
+            78 / (2 * (24 + 9 + 24) + 2 * (6 + 3 + 2)), 4
+        ),  # of 3×8×3 and 1×2×3 mm
         "pieces": 2,
         "largest": 0.9231,
     }
     assert two["pieces"] == 0
     assert two["ml"] == 0.0
+
+
+@given(st.tuples(*[st.integers(1, 6)] * 3), st.tuples(*[st.floats(0.5, 5.0)] * 3))
+def test_the_thickness_of_a_box_is_that_of_its_sides(
+    sides: tuple[int, int, int], mm: tuple[float, float, float]
+) -> None:
+    labels = np.pad(np.ones(sides, np.uint8), 2)
+    a, b, c = (n * each for n, each in zip(sides, mm, strict=True))
+    found = shapes(labels, mm, 2)[0]["thickness_mm"]
+    assert abs(found - a * b * c / (2 * (a * b + b * c + a * c))) < 1e-4
 
 
 def test_a_tally_of_nothing_has_signs_all_the_same() -> None:

@@ -25,7 +25,13 @@ def signs(value: float, mirror: float = 0.8) -> dict[str, float]:
 
 
 def scan(case: str, value: float, **more: object) -> ScanSigns:
-    shape = {"ml": 10.0, "extent_mm": [20.0, 30.0, 25.0], "pieces": 1, "largest": 1.0}
+    shape = {
+        "ml": 10.0,
+        "extent_mm": [20.0, 30.0, 25.0],
+        "thickness_mm": 3.0,
+        "pieces": 1,
+        "largest": 1.0,
+    }
     found = ScanSigns(case, [signs(value)] * 2, [dict(shape), dict(shape)], [[1.0]] * 3, {})
     return replace(found, **more)  # type: ignore[arg-type]
 
@@ -60,6 +66,21 @@ def test_rivals_rank_scans_and_leave_their_level_as_it_is() -> None:
     third = logit(0.85) + 0.1 / scatter * (logit(0.9) - logit(0.8)) / 3
     assert verdict.scans[2].dice == pytest.approx(squash(third))
     assert "left some drawn scans out" in verdict.scans[0].why
+
+
+def test_odds_go_with_thickness_and_a_label_that_is_nowhere_has_none() -> None:
+    usual = scan("b", 0.8)
+    thin, thick, none = (
+        replace(usual, case=case, shapes=[dict(s, thickness_mm=mm) for s in usual.shapes])
+        for case, mm in (("a", 1.5), ("c", 6.0), ("d", 0.0))
+    )
+    verdict = reach_verdict([thick, usual, thin, none], points(0.8, 0.85), NAMES)
+    dice = {row.case: row.dice for row in verdict.scans}
+    assert verdict.scans[0].case == "a"
+    assert dice["b"] == pytest.approx(0.85)
+    assert logit(dice["c"]) - logit(dice["b"]) == pytest.approx(np.log(2))
+    assert logit(dice["b"]) - logit(dice["a"]) == pytest.approx(np.log(2))
+    assert dice["d"] == dice["b"]
 
 
 def test_rivals_that_do_not_know_the_labels_have_no_say() -> None:
@@ -106,7 +127,13 @@ def test_less_firm_scans_come_first() -> None:
 
 def test_an_odd_shape_moves_a_scan_forward_and_is_named() -> None:
     usual = [scan(f"scan {n}", 0.85) for n in range(8)]
-    strange = {"ml": 90.0, "extent_mm": [20.0, 30.0, 25.0], "pieces": 4, "largest": 0.5}
+    strange = {
+        "ml": 90.0,
+        "extent_mm": [20.0, 30.0, 25.0],
+        "thickness_mm": 3.0,
+        "pieces": 4,
+        "largest": 0.5,
+    }
     odd = scan("odd", 0.85, shapes=[strange, dict(strange, pieces=0, ml=0.0, largest=0.0)])
     verdict = reach_verdict([*usual, odd], points(0.85, 0.8), NAMES)
     first = verdict.scans[0]

@@ -53,5 +53,11 @@ def make_run(root: Path, *, cases: int = 4) -> Verdict:
 
 def _signs(case: str, value: float, labels: int) -> ScanSigns:
     signs = dict.fromkeys(("softmax", "certainty", "networks", "shift", "mirror"), value)
-    shape = {"ml": 10.0, "extent_mm": [20.0, 30.0, 25.0], "pieces": 1, "largest": 1.0}
+    shape = {
+        "ml": 10.0,
+        "extent_mm": [20.0, 30.0, 25.0],
+        "thickness_mm": 3.0,
+        "pieces": 1,
+        "largest": 1.0,
+    }
     return ScanSigns(case, [signs] * labels, [shape] * labels, [[1.0]] * 3, {})

@@ -98,8 +98,9 @@ _WORDS = {
 
 
 def standing(scans: Sequence[ScanSigns], useful: Collection[str]) -> list[list[float]]:
-    """How firm each label of each scan is, its rivals counted: the median firmness over the scans,
-    and the mean of how far it lies from the median by its signs and by each of its rivals.
+    """How firm each label of each scan is, its rivals and its thickness counted: the median
+    firmness over the scans, the mean of how far it lies from the median by its signs and by each of
+    its rivals, and how much thicker it is than usual.
 
     What a rival's Dice is worth in itself no drawn slice tells, so it ranks scans and moves neither
     their level nor how far they lie apart: a rival that scatters more than firmness is shrunk.
@@ -111,8 +112,24 @@ def standing(scans: Sequence[ScanSigns], useful: Collection[str]) -> list[list[f
         values = np.array([[logit(dice) for dice in scan.rivals[name]] for scan in scans])
         apart = values - np.median(values, axis=0)
         away.append(apart * np.minimum(1.0, _scatter(away[0]) / _scatter(apart)))
-    level: list[list[float]] = (middle + np.mean(away, axis=0)).tolist()
+    level: list[list[float]] = (middle + np.mean(away, axis=0) + thicker(scans)).tolist()
     return level
+
+
+def thicker(scans: Sequence[ScanSigns]) -> NDArray[np.float64]:
+    """By scan and label, the logarithm of how many times thicker than the median it is.
+
+    An outline that is off by the same distance everywhere loses surface over volume of its label,
+    so the odds of its Dice go with its thickness. A label that is nowhere has none to compare.
+    """
+    thickness = np.array([[each["thickness_mm"] for each in scan.shapes] for scan in scans])
+    found = thickness > 0
+    logs = np.log(np.where(found, thickness, 1.0))
+    away = np.zeros_like(logs)
+    for index, there in enumerate(found.T):
+        if there.any():
+            away[there, index] = logs[there, index] - np.median(logs[there, index])
+    return away
 
 
 def typical_signs(scans: Sequence[ScanSigns]) -> dict[str, tuple[float, float]]:

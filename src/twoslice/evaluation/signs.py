@@ -148,17 +148,29 @@ def _with_background(slab: Answers, where: Tensor) -> Answers:
     return replace(slab, members=members, probes=probes)
 
 
+_ABSENT = {
+    "ml": 0.0,
+    "extent_mm": [0.0, 0.0, 0.0],
+    "thickness_mm": 0.0,
+    "pieces": 0,
+    "largest": 0.0,
+}
+"""The shape of a label that is nowhere."""
+
+
 def shapes(
     labels: NDArray[np.uint8], spacing: Sequence[float], classes: int
 ) -> list[dict[str, Any]]:
-    """Of each foreground label of a label map: volume, extent, pieces, and the largest's share."""
+    """Of each foreground label of a label map: volume, extent, thickness (volume over surface),
+    pieces, and the largest's share.
+    """
     from scipy import ndimage
 
     found: list[dict[str, Any]] = []
     boxes = ndimage.find_objects(labels, max_label=classes - 1)
     for value, box in enumerate(boxes, start=1):
         if box is None:
-            found.append({"ml": 0.0, "extent_mm": [0.0, 0.0, 0.0], "pieces": 0, "largest": 0.0})
+            found.append(dict(_ABSENT))
             continue
         numbered = np.zeros(labels[box].shape, np.int32)
         ndimage.label(labels[box] == value, output=numbered)
@@ -168,8 +180,17 @@ def shapes(
             {
                 "ml": round(float(sizes.sum() * np.prod(spacing) / 1000), 3),
                 "extent_mm": [round(float(side), 1) for side in sides],
+                "thickness_mm": round(_thickness(labels[box] == value, spacing), 4),
                 "pieces": int(numbered.max()),
                 "largest": round(float(sizes.max() / sizes.sum()), 4),
             }
         )
     return found
+
+
+def _thickness(mask: NDArray[np.bool_], spacing: Sequence[float]) -> float:
+    """Volume over surface, in mm; the surface is that of the voxels' outer faces."""
+    padded, voxel = np.pad(mask, 1), float(np.prod(spacing))
+    faces = [int((padded ^ np.roll(padded, 1, axis)).sum()) for axis in range(3)]
+    surface = sum(count * voxel / mm for count, mm in zip(faces, spacing, strict=True))
+    return float(mask.sum() * voxel / surface)

@@ -37,7 +37,7 @@ from twoslice.progress import Progress
 from twoslice.training.run import Run
 from twoslice.training.volumes import resample_labels, shape_at
 
-VERSION = 3
+VERSION = 4
 """Raised when the same weights and scans would give other signs."""
 _USUAL = [Plane.AXIAL, Plane.CORONAL]
 
