@@ -125,7 +125,7 @@ def thicker(scans: Sequence[ScanSigns]) -> NDArray[np.float64]:
     thickness = np.array([[each["thickness_mm"] for each in scan.shapes] for scan in scans])
     found = thickness > 0
     logs = np.log(np.where(found, thickness, 1.0))
-    away = np.zeros_like(logs)
+    away: NDArray[np.float64] = np.zeros_like(logs)
     for index, there in enumerate(found.T):
         if there.any():
             away[there, index] = logs[there, index] - np.median(logs[there, index])

@@ -107,8 +107,12 @@ def choose_precision(settings: TrainingSettings) -> Precision:
 
 
 def cpu_has_bfloat16() -> bool:
-    """Whether this CPU multiplies 16-bit numbers by itself; others convert them, which is slow."""
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    """Whether this CPU multiplies 16-bit numbers by itself; others convert them, which is slow.
+
+    PyTorch has no public name for it, so a version that cannot tell counts as no.
+    """
+    names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return any(getattr(torch.cpu, name)() for name in names if hasattr(torch.cpu, name))
 
 
 def sum_of_all(fabric: Fabric, value: Tensor) -> Tensor:
