@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -52,21 +53,25 @@ class VolumeCache:
         self.prepare, self.sources = prepare, sources
         self.keep_open, self.keep_bytes = keep_open, keep_bytes
         self._open: OrderedDict[Path, NDArray[Any]] = OrderedDict()
+        self._turn = threading.Lock()
 
     def get(self, case: str) -> NDArray[Any]:
-        """The array of one case, read-only and mapped; prepared first if need be."""
+        """The array of one case, read-only and mapped; prepared first if need be. Threads may ask
+        at the same time.
+        """
         path = self.path(case)
-        array = self._open.pop(path, None)
-        if array is None:
-            array = self._mapped(path)
-        if array is None:
-            self.build(case)
-            array = self._mapped(path)
+        with self._turn:
+            array = self._open.pop(path, None)
             if array is None:
-                raise InputError(f"{path}: went away while it was read. Run the command again.")
-        self._open[path] = array
-        self._let_go()
-        return array
+                array = self._mapped(path)
+            if array is None:
+                self.build(case)
+                array = self._mapped(path)
+                if array is None:
+                    raise InputError(f"{path}: went away while it was read. Run the command again.")
+            self._open[path] = array
+            self._let_go()
+            return array
 
     def has(self, case: str) -> bool:
         """True if the case's array is there and made from its files as they are now."""
@@ -104,7 +109,10 @@ class VolumeCache:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the open maps: each worker process opens its own."""
-        return {**self.__dict__, "_open": OrderedDict()}
+        return {**self.__dict__, "_open": OrderedDict(), "_turn": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _turn=threading.Lock())
 
     def _let_go(self) -> None:
         """Drop the maps that were asked for longest ago; the last one stays."""

@@ -20,6 +20,7 @@ from twoslice.methods.registry import find_method
 from twoslice.networks.synced import synchronise
 from twoslice.progress import Progress, Silent
 from twoslice.settings import Settings, find_difference, load_settings
+from twoslice.training.ahead import Ahead
 from twoslice.training.averaging import Averaged
 from twoslice.training.checkpoints import (
     Checkpoint,
@@ -117,6 +118,7 @@ class Trainer:
                 dataset, run.plan, run.settings, kind, folder=run.folder, progress=progress
             )
         self.source = replace(source, rank=self.fabric.global_rank, world=self.fabric.world_size)
+        self.ahead = Ahead(self.source)
         seed_everything(self.settings.seed, step=0)
         self.method: Method = kind(run.plan.network, run.settings)
         self.method.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
@@ -169,7 +171,7 @@ class Trainer:
         share = self.share()
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate * self.recipe.rate(share)
-        batch = to_device(self.source.batch(self.step), self.fabric.device)
+        batch = to_device(self.ahead.batch(self.step), self.fabric.device)
         seed_everything(self.settings.seed, step=self.step + 1, rank=self.fabric.global_rank)
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
