@@ -10,12 +10,12 @@ from scipy import ndimage
 
 from methods.toys import batch, build, settings_of
 from training import tiny
-from twoslice.methods.base import View
+from twoslice.methods.base import Batch, View
 from twoslice.methods.plus import (
     Lesson,
     Plus,
     exchange_boxes,
-    own_share,
+    own_part,
     surely_empty,
     without_targets,
 )
@@ -58,7 +58,7 @@ def test_each_network_is_taught_by_the_other_and_by_its_own_patches() -> None:
         labeled=given.labeled.repeat(2, 1, 1, 1, 1),
         views=tuple(View(*(each.repeat(2, 1, 1, 1) for each in view)) for view in given.views),
     )
-    method = plus(exchange=0.0)
+    assert len(plus().predicting) == 2
     found = []
     for moved in (None, 0, 1):
         fresh = plus(exchange=0.0)
@@ -74,12 +74,31 @@ def test_each_network_is_taught_by_the_other_and_by_its_own_patches() -> None:
     assert not torch.equal(first[1], untouched[1])
     assert torch.equal(second[1], untouched[1])
     assert not torch.equal(second[0], untouched[0])
-    assert own_share(0, (2, 2)) == ([0, 2], 1)
-    assert own_share(1, (2, 2)) == ([1, 3], 1)
-    assert own_share(1, (4, 2)) == ([1, 3, 5], 2)
-    assert own_share(1, (1, 0)) == ([0], 1)
-    assert own_share(1, (3, 1)) == ([1, 3], 1)
-    assert len(method.predicting) == 2
+
+
+@pytest.mark.parametrize(
+    ("sizes", "index", "expected"),
+    [
+        ((2, 2), 0, "ac"),
+        ((2, 2), 1, "bd"),
+        ((4, 2), 1, "bdf"),
+        ((1, 0), 1, "a"),
+        ((1, 3), 0, "abd"),
+        ((3, 1), 1, "bd"),
+    ],
+)
+def test_networks_share_the_patches_of_a_batch(
+    sizes: tuple[int, int], index: int, expected: str
+) -> None:
+    labeled, unlabeled = sizes
+    numbers = torch.arange(float(labeled + unlabeled)).view(-1, 1, 1, 1, 1)
+    view = View(numbers[:labeled, 0].long(), 10 + numbers[:labeled, 0].long())
+    whole = Batch(numbers[:labeled], numbers[labeled:], (view,), tuple("abcdef"[: sum(sizes)]))
+    mine = own_part(whole, index)
+    assert "".join(mine.cases) == expected
+    assert mine.images.flatten().tolist() == ["abcdef".index(case) for case in expected]
+    assert torch.equal(mine.views[0].label.flatten(), mine.labeled.flatten().long())
+    assert torch.equal(mine.views[0].distance, 10 + mine.views[0].label)
 
 
 def _gradient(network: torch.nn.Module) -> torch.Tensor:

@@ -72,7 +72,7 @@ class Plus(Method):
     @classmethod
     def patches_each(cls, settings: Settings) -> int:
         """Half of them."""
-        return len(own_share(0, cls.batch_sizes(settings))[0])
+        return sum((count + 1) // 2 for count in cls.batch_sizes(settings))
 
     def losses(self, batch: Batch, progress: float) -> Losses:
         """For each network the loss on labels (Eq. 5), that to what the other's mean says, and
@@ -82,27 +82,26 @@ class Plus(Method):
         trust = options.weight * min(1.0, progress / options.ramp)
         losses = Losses()
         losses.log(alpha=self.slice_decay(progress), trust=trust)
-        every, known = batch.images, self.known(batch, progress)
-        jobs = [partial(self.learn, index, every, known, batch.sizes) for index in range(2)]
-        for index, (segmentation, teaching, edges, dice) in enumerate(abreast(jobs, every.device)):
+        jobs = [partial(self.learn, index, own_part(batch, index), progress) for index in range(2)]
+        learned = abreast(jobs, batch.labeled.device)
+        for index, (segmentation, teaching, edges, dice) in enumerate(learned):
             losses.add(index, segmentation=segmentation, teaching=trust * teaching)
             losses.add(index, edges=options.edges * edges)
             losses.log(dice_drawn=dice)
         return losses
 
     def learn(
-        self, index: int, images: Tensor, known: tuple[Tensor, ...], sizes: tuple[int, int]
+        self, index: int, batch: Batch, progress: float
     ) -> tuple[Tensor, Tensor, Tensor, float]:
-        """What network `index` loses on its share of a batch: to the labels, to the other's mean,
+        """What network `index` loses on its part of a batch: to the labels, to the other's mean,
         to the image's edges; and its Dice where somebody drew.
         """
         options = self.settings.plus
-        rows, labeled = own_share(index, sizes)
-        images = images[rows]
-        labels, weights, drawn, empty = (each[rows] for each in known)
+        images, (labeled, unlabeled) = batch.images, batch.sizes
+        labels, weights, drawn, empty = self.known(batch, progress)
         taught = without_targets(self.teach(images, 1 - index), empty)
         mine = Lesson(images, labels, weights, drawn, taught)
-        if len(rows) > labeled and _chance() < options.exchange:
+        if unlabeled and _chance() < options.exchange:
             mine = exchange_boxes(mine, labeled)
         scores = self.networks[index](mine.images.contiguous(memory_format=torch.channels_last_3d))
         return (
@@ -178,12 +177,15 @@ def without_targets(
     return torch.where(empty[:, None], certain, taught)
 
 
-def own_share(index: int, sizes: tuple[int, int]) -> tuple[list[int], int]:
-    """The rows of network `index`, every second of each kind (all where there is but one), and how
-    many of them are labelled.
-    """
-    labeled, unlabeled = (range(index, count, 2) if count > 1 else range(count) for count in sizes)
-    return [*labeled, *(sizes[0] + row for row in unlabeled)], len(labeled)
+def own_part(batch: Batch, index: int) -> Batch:
+    """The patches of network `index`: every second of each kind, all where there is but one."""
+    labeled, unlabeled = (
+        slice(index, None, 2) if count > 1 else slice(None) for count in batch.sizes
+    )
+    views = tuple(View(view.label[labeled], view.distance[labeled]) for view in batch.views)
+    first, second = batch.cases[: batch.sizes[0]], batch.cases[batch.sizes[0] :]
+    cases = (*first[labeled], *second[unlabeled])
+    return Batch(batch.labeled[labeled], batch.unlabeled[unlabeled], views, cases)
 
 
 def exchange_boxes(lesson: Lesson, labeled: int) -> Lesson:
