@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given as cases
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 from scipy import ndimage
 
 from methods.toys import batch, build, settings_of
@@ -16,6 +20,7 @@ from twoslice.methods.plus import (
     Plus,
     exchange_boxes,
     own_part,
+    spread,
     surely_empty,
     without_targets,
 )
@@ -141,6 +146,18 @@ def test_empty_is_what_lies_far_from_targets_by_a_distance_transform_or_beyond_t
     assert 0 < int(expected.sum()) < expected.numel()
     assert torch.equal(found[0], expected)
     assert found[1].all()  # no target in the patch
+
+
+@cases(
+    marked=arrays(bool, array_shapes(min_dims=3, max_dims=3, max_side=12)),
+    axis=st.integers(0, 2),
+    reach=st.integers(0, 14),
+)
+def test_spreading_is_dilation_by_a_line(marked: np.ndarray, axis: int, reach: int) -> None:
+    line = [1, 1, 1]
+    line[axis] = 2 * reach + 1
+    expected = ndimage.binary_dilation(marked, np.ones(line))
+    np.testing.assert_array_equal(spread(torch.from_numpy(marked), axis, reach), expected)
 
 
 def test_a_teacher_may_find_no_target_where_there_is_surely_none() -> None:

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from twoslice.abreast import abreast, generator
 from twoslice.methods.base import Batch, LabelSource, Losses, Method, View
@@ -160,12 +159,27 @@ def surely_empty(view: View) -> Bool[Tensor, "L I J K"]:
     """Where a view that knows all of a scan rules a target out: more than `_FAR` voxels, along some
     axis, from all that it calls one, and beyond the scan, whose border a patch repeats.
     """
-    near = (view.label > 0).float()
-    for axis in range(3):
-        kernel, padding = [1, 1, 1], [0, 0, 0]
-        kernel[axis], padding[axis] = 2 * _FAR + 1, _FAR
-        near = F.max_pool3d(near, kernel, stride=1, padding=padding)
-    return (near == 0) | (view.distance == NEVER)
+    near = view.label > 0
+    for axis in (1, 2, 3):
+        near = spread(near, axis, _FAR)
+    return ~near | (view.distance == NEVER)
+
+
+def spread(marked: Bool[Tensor, "..."], axis: int, reach: int) -> Bool[Tensor, "..."]:
+    """Marked and all within `reach` voxels of it along an axis: reaches that double are joined, so
+    eight voxels cost four steps in place of seventeen.
+    """
+    done = 0
+    while done < reach:
+        step = min(done + 1, reach - done)
+        wider = marked.clone()
+        length = marked.shape[axis] - step
+        if length > 0:
+            low, high = marked.narrow(axis, 0, length), marked.narrow(axis, step, length)
+            wider.narrow(axis, 0, length).logical_or_(high)
+            wider.narrow(axis, step, length).logical_or_(low)
+        marked, done = wider, done + step
+    return marked
 
 
 def without_targets(
