@@ -62,6 +62,18 @@ def test_results_and_gradients_are_those_of_pytorch(kind: str, batch: int) -> No
         torch.testing.assert_close(ours(image(batch)), mine[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["step up", "step up, thick axis"])
+def test_in_16_bits_a_step_up_gives_what_pytorch_gives(kind: str) -> None:
+    ours, theirs = (make() for make in KINDS[kind])
+    theirs.load_state_dict(ours.state_dict())
+    theirs.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
+    with torch.autocast("cpu", torch.bfloat16):
+        mine, expected = gradients(ours, image()), gradients(theirs, image())
+    assert mine[0].dtype == torch.bfloat16
+    for got, wanted in zip(mine, expected, strict=True):
+        torch.testing.assert_close(got, wanted, rtol=3e-2, atol=3e-2)
+
+
 def test_scores_of_dropped_maps_are_those_of_maps_that_were_dropped() -> None:
     scores, x = Scores(3, 2), image()
     scale = torch.tensor([[2.0, 0.0, 2.0], [0.0, 0.0, 2.0]]).view(2, 3, 1, 1, 1)

@@ -4,7 +4,8 @@ oneDNN, which computes PyTorch's convolutions on a CPU, is near the machine's li
 channels meet a 3×3×3 kernel, and far from it in three places, each a matrix product or a sum
 written differently here: the gradient of a bias, a 1×1×1 kernel with a few outputs, and the
 gradients of a step up. And for one small patch on one thread PyTorch does not ask oneDNN at all,
-but takes a way of its own that is up to ten times slower. docs/LOG.md has the times of each.
+but takes a way of its own that is up to ten times slower. In 16 bits a step up alone is slow: a
+third of its time as a matrix product. docs/LOG.md has the times of each.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class StepUp(nn.ConvTranspose3d):
 
     def forward(self, x: Tensor, output_size: list[int] | None = None) -> Tensor:
         """The grown `x`."""
-        if not _worth_it(x):
+        if not _worth_it(x, half=True):
             return super().forward(x, output_size)
         i, j, k = self.kernel_size
         inputs, outputs = self.weight.shape[:2]
@@ -109,13 +110,15 @@ class _Convolved(torch.autograd.Function):
         return dx[:1] if alone and of_x else dx, dw, db, None, None
 
 
-def _worth_it(x: Tensor) -> bool:
-    """Whether the ways above pay: on a CPU, channels last, 32 bits; not in a graph for export."""
+def _worth_it(x: Tensor, *, half: bool = False) -> bool:
+    """Whether the ways above pay: on a CPU, channels last, 32 bits, with `half` in 16 bits of mixed
+    precision too; not in a graph for export.
+    """
+    mixed = torch.is_autocast_enabled("cpu")
     return (
         x.device.type == "cpu"
         and torch._C._has_mkldnn
-        and x.dtype == torch.float32
-        and not torch.is_autocast_enabled("cpu")
+        and (half if mixed else x.dtype == torch.float32)
         and not torch.compiler.is_exporting()
         and x.is_contiguous(memory_format=torch.channels_last_3d)
     )
