@@ -76,6 +76,9 @@ class TrainingSettings(_Frozen):
     labeled_per_batch: int | None = Field(None, ge=1)
     unlabeled_per_batch: int | None = Field(None, ge=0)
     learning_rate: float | None = Field(None, gt=0)
+    optimizer: Literal["sgd", "adamw", "muon"] | None = Field(
+        None, description="None as the method has it in the modern recipe, or as the recipe has it"
+    )
     foreground_share: Fraction = Field(0.6, description="labelled patches centred on drawn target")
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["auto", "32-true", "16-mixed", "bf16-mixed"] = Field(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -55,6 +55,7 @@ class Plus(Method):
     room: ClassVar[float] = 5.1
     share: ClassVar[float] = 0.87
     length: ClassVar[float] = 2.0
+    optimizer: ClassVar[Literal["adamw", "muon"] | None] = "muon"
     thins: ClassVar[bool] = True
 
     def __init__(self, plan: NetworkPlan, settings: Settings) -> None:

@@ -41,7 +41,7 @@ from twoslice.training.journal import PICTURES, Journal
 from twoslice.training.memory import memory_told, refuse_too_large
 from twoslice.training.pictures import Pictures
 from twoslice.training.planner import make_plan
-from twoslice.training.recipes import Recipe, find_recipe
+from twoslice.training.recipes import Recipe, find_recipe, make_optimizer
 from twoslice.training.run import Run
 from twoslice.training.sinks import open_mlflow, open_sinks
 from twoslice.training.sources import open_source
@@ -126,7 +126,7 @@ class Trainer:
             synchronise(self.method)
         self.rate = self.settings.learning_rate or self.recipe.learning_rate
         groups = [{"params": [*network.parameters()]} for network in self.method.networks]
-        optimizer = self.recipe.optimizer(groups, self.rate)
+        optimizer = make_optimizer(groups, self.rate, self.settings, self.recipe, kind)
         self.model, self.optimizer = self.fabric.setup(self.method, optimizer)
         self.averaged = (
             Averaged(self.method, self.recipe.averaging) if self.recipe.averaging else None

@@ -4,17 +4,18 @@ averaging. `paper` is the publication's to the letter, `modern` is what the fiel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
 from twoslice.errors import SettingsError
+from twoslice.methods.base import Method
 from twoslice.networks.norms import Normalisation
 from twoslice.objectives import schedules
-
-Groups = Iterable[dict[str, Any]]
+from twoslice.settings import TrainingSettings
+from twoslice.training import optimizers
 
 
 @dataclass(frozen=True)
@@ -34,20 +35,14 @@ class Recipe:
     learning_rate: float
     rate: Callable[[float], float]
     """The learning rate's factor, from progress."""
-    optimizer: Callable[[Groups, float], torch.optim.Optimizer]
+    optimizer: optimizers.Name
+    """Unless the method asks for its own, which only a recipe that is `free` lets it."""
+    free: bool
     augmentation: Literal["quarter_turns", "rich"]
     averaging: float | None
     """Decay of the exponential moving average that predicts in place of the last weights."""
     clip: float | None
     """The largest norm of the gradient."""
-
-
-def _sgd(groups: Groups, rate: float) -> torch.optim.Optimizer:
-    return torch.optim.SGD(groups, lr=rate, momentum=0.9, weight_decay=1e-4)
-
-
-def _adamw(groups: Groups, rate: float) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(groups, lr=rate, weight_decay=1e-2)
 
 
 RECIPES: dict[str, Recipe] = {
@@ -62,7 +57,8 @@ RECIPES: dict[str, Recipe] = {
         own_grid=True,
         learning_rate=0.01,
         rate=schedules.step_rate,
-        optimizer=_sgd,
+        optimizer="sgd",
+        free=False,
         augmentation="quarter_turns",
         averaging=None,
         clip=None,
@@ -78,7 +74,8 @@ RECIPES: dict[str, Recipe] = {
         own_grid=False,
         learning_rate=4e-3,
         rate=schedules.poly_rate,
-        optimizer=_adamw,
+        optimizer="adamw",
+        free=True,
         augmentation="rich",
         averaging=0.99,
         clip=1.0,
@@ -91,3 +88,17 @@ def find_recipe(name: str) -> Recipe:
     if name not in RECIPES:
         raise SettingsError(f"no recipe is called '{name}'. Known: {', '.join(RECIPES)}.")
     return RECIPES[name]
+
+
+def make_optimizer(
+    groups: optimizers.Groups,
+    rate: float,
+    settings: TrainingSettings,
+    recipe: Recipe,
+    method: type[Method],
+) -> torch.optim.Optimizer:
+    """The optimizer that was asked for; else the method's own where the recipe leaves it free; else
+    the recipe's.
+    """
+    own = method.optimizer if recipe.free else None
+    return optimizers.OPTIMIZERS[settings.optimizer or own or recipe.optimizer](groups, rate)
