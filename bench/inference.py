@@ -38,11 +38,11 @@ from twoslice.evaluation.metrics import compare
 from twoslice.inference.predict import predict
 from twoslice.inference.published import open_model
 from twoslice.inference.volume import Predictor
-from twoslice.inference.windows import Window
 from twoslice.io import atomic
 from twoslice.io.grid import Grid
 from twoslice.io.scans import read_label_map, read_scan, write_image
 from twoslice.networks.vnet import VNet
+from twoslice.networks.windows import Window
 from twoslice.objectives.losses import segmentation_loss
 from twoslice.progress import Lines, Progress
 

@@ -132,6 +132,9 @@ class PlusSettings(_Frozen):
     )
     ramp: float = Field(0.4, gt=0.0, le=1.0, description="share of the training that it rises in")
     teacher_decay: Fraction = Field(0.99, description="of the exponential mean over steps")
+    levels: bool = Field(
+        True, description="at the end, scores are moved until areas are those of the drawn slices"
+    )
     exchange: Fraction = Field(0.5, description="how often patches exchange boxes")
     edges: float = Field(0.1, ge=0.0, description="weight of outlines where the image has no edge")
     edge_spread: float = Field(

@@ -30,11 +30,11 @@ from twoslice.inference.volume import (
     keep_largest,
     predict_volume,
 )
-from twoslice.inference.windows import Window
 from twoslice.io.description import read_description
 from twoslice.io.grid import Grid
 from twoslice.io.scans import read_scan, write_image
 from twoslice.io.volume import Volume
+from twoslice.networks.windows import Window
 from twoslice.settings import InferenceSettings
 from twoslice.training.loop import train
 from twoslice.training.run import Run

@@ -19,13 +19,13 @@ from twoslice.inference.manifest import Manifest
 from twoslice.inference.predict import predict
 from twoslice.inference.scan import ReadyScan, is_small_size, read_scan
 from twoslice.inference.volume import Predictor
-from twoslice.inference.windows import bytes_per_voxel, choose_window
 from twoslice.io.find import FoundScan
 from twoslice.io.grid import Grid
 from twoslice.io.scans import write_image
 from twoslice.io.volume import Volume
 from twoslice.memory import PROGRAM_BYTES, available_memory, bounded
 from twoslice.networks.build import NetworkPlan
+from twoslice.networks.windows import bytes_per_voxel, choose_window
 from twoslice.training.loop import train
 from twoslice.training.planner import make_plan
 from twoslice.training.sources import image_cache

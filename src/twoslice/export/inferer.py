@@ -16,10 +16,10 @@ import torch
 from monai.inferers import Inferer
 from torch import Tensor
 
-from twoslice.inference.regrid import regrid
-from twoslice.inference.windows import Slab, Triple, WindowChoice, choose_window, sweep
 from twoslice.memory import available_memory
 from twoslice.networks.build import NetworkPlan
+from twoslice.networks.regrid import regrid
+from twoslice.networks.windows import Slab, Triple, WindowChoice, choose_window, sweep
 from twoslice.training.volumes import normalise_intensity, resample_image, shape_at
 
 

@@ -18,8 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from twoslice.inference.volume import Predictor
-from twoslice.inference.windows import Triple, Window, sweep
 from twoslice.io.volume import Volume
+from twoslice.networks.windows import Triple, Window, sweep
 
 _FEW_PATCHES = 4
 SHIFT = 2

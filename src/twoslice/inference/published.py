@@ -30,7 +30,7 @@ from twoslice.training.run import DataDescription, Run
 from twoslice.training.volumes import moments
 
 if TYPE_CHECKING:
-    from twoslice.inference.windows import Triple
+    from twoslice.networks.windows import Triple
 
 ENDINGS = (".pth", ".pt")
 _PATCH: Triple = (112, 112, 80)

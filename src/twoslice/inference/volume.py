@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from twoslice.errors import ScanError, SettingsError
-from twoslice.inference.regrid import regrid
-from twoslice.inference.windows import Slab, Triple, Window, choose_window, sweep, window_bytes
 from twoslice.io.volume import Volume
 from twoslice.memory import PROGRAM_BYTES, available_memory, refuse_beyond_bound
 from twoslice.methods.base import Method
+from twoslice.networks.regrid import regrid
+from twoslice.networks.windows import Slab, Triple, Window, choose_window, sweep, window_bytes
 from twoslice.objectives.uncertainty import entropy
 from twoslice.settings import InferenceSettings
 from twoslice.training.devices import available_device

@@ -119,6 +119,11 @@ class Method(nn.Module):
         return [plan] * cls.trained
 
     @property
+    def levels(self) -> bool:
+        """Whether its scores are moved at the end until areas are those drawn."""
+        return False
+
+    @property
     def predicting(self) -> list[nn.Module]:
         """The networks whose mean is the prediction."""
         return list(self.networks)

@@ -74,6 +74,11 @@ class Plus(Method):
         """Half of them."""
         return sum((count + 1) // 2 for count in cls.batch_sizes(settings))
 
+    @property
+    def levels(self) -> bool:
+        """As the setting says."""
+        return self.settings.plus.levels
+
     def losses(self, batch: Batch, progress: float) -> Losses:
         """For each network the loss on labels (Eq. 5), that to what the other's mean says, and
         that of outlines where the image has no edge.

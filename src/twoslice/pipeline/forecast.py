@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from twoslice.inference.probes import PROBES
-from twoslice.inference.windows import choose_window
 from twoslice.io.dataset import Dataset
 from twoslice.memory import available_memory
+from twoslice.networks.windows import choose_window
 from twoslice.progress import Progress
 from twoslice.settings import Settings
 from twoslice.training.loop import Trainer

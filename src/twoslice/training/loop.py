@@ -38,6 +38,7 @@ from twoslice.training.devices import (
 )
 from twoslice.training.interrupt import Interrupt
 from twoslice.training.journal import PICTURES, Journal
+from twoslice.training.levels import drawn_scans, level
 from twoslice.training.memory import memory_told, refuse_too_large
 from twoslice.training.pictures import Pictures
 from twoslice.training.planner import make_plan
@@ -106,7 +107,7 @@ class Trainer:
     def __init__(
         self, run: Run, dataset: Dataset, progress: Progress, fabric: Fabric | None = None
     ) -> None:
-        self.run, self.progress = run, progress
+        self.run, self.dataset, self.progress = run, dataset, progress
         self.settings = run.settings.training
         self.recipe: Recipe = find_recipe(self.settings.recipe)
         self.fabric = fabric or make_fabric(self.settings)
@@ -153,6 +154,8 @@ class Trainer:
                 asked = self._agree(interrupt.asked)
                 self._note(journal, losses)
                 last = self.share() >= 1.0
+                if last and self.method.levels and self.fabric.is_global_zero:
+                    self._level()
                 if last or asked or self.step % self.settings.checkpoint_every == 0:
                     self.save(journal)
                 task.advance(min(self._done(), total) - before, note=_describe(losses))
@@ -189,6 +192,18 @@ class Trainer:
         if self.averaged is not None:
             self.averaged.follow(self.method, self.step)
         return losses
+
+    def _level(self) -> None:
+        """Areas as drawn, before the last checkpoint; nothing is trained after it."""
+        module = self.method if self.averaged is None else self.averaged.module
+        assert isinstance(module, Method)
+        scans = drawn_scans(self.dataset, self.source, self.fabric.device)
+        shifts = level(module.eval(), self.run.plan, scans)
+        told = ", ".join(
+            f"{name} {shift:+.2f}"
+            for name, shift in zip(self.run.data.class_names[1:], shifts[1:], strict=True)
+        )
+        self.progress.say(f"Scores moved to the areas that were drawn (log odds): {told}.")
 
     def save(self, journal: Journal) -> None:
         """Write a checkpoint, and the figures and a picture up to it: one process does."""

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from twoslice.inference.windows import Slab, Triple
+from twoslice.networks.windows import Slab, Triple
 
 _AT_ONCE = 64 * 2**20
 """Bytes of finished slices handed on at a time."""

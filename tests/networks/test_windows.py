@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from monai.inferers import sliding_window_inference
 from torch import Tensor, nn
 
-from twoslice.inference.regrid import regrid
-from twoslice.inference.windows import (
+from twoslice.memory import available_memory
+from twoslice.networks.build import NetworkPlan
+from twoslice.networks.regrid import regrid
+from twoslice.networks.windows import (
     MOST_BYTES,
     Slab,
     Window,
@@ -22,8 +24,6 @@ from twoslice.inference.windows import (
     paper_stride,
     sweep,
 )
-from twoslice.memory import available_memory
-from twoslice.networks.build import NetworkPlan
 
 GIB = 2**30
 PATCH = (112, 112, 80)

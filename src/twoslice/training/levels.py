@@ -1,0 +1,123 @@
+"""Areas as they were drawn: what is done to a trained method before its last checkpoint.
+
+Networks may call a label a little too often or too seldom, and that shows where somebody drew. So
+the scores of each class are raised or lowered by one number, which goes into the biases of the last
+layer, until the label maps have on the drawn slices as many voxels of each class as were drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from twoslice.annotation.reading import DenseLabelError
+from twoslice.io.dataset import Dataset
+from twoslice.memory import available_memory
+from twoslice.methods.base import Method
+from twoslice.networks.convolutions import Scores
+from twoslice.networks.regrid import regrid
+from twoslice.networks.windows import choose_window, sweep
+from twoslice.training.patches import PatchSource
+from twoslice.training.planner import Plan
+from twoslice.training.sources import View, read_drawn, read_volume
+
+MOST = 1.0
+"""Log odds that a class may be moved by: a network that needs more does not know it."""
+_ROUNDS, _HALVINGS = 3, 12
+_FLOOR = 1e-7
+
+
+@torch.no_grad()
+def level(
+    method: Method,
+    plan: Plan,
+    scans: Iterable[tuple[Float[Tensor, "1 C I J K"], View]],
+) -> list[float]:
+    """Move the biases of the predicting networks; by how much for each class, background at 0.
+
+    `scans` are prepared images, and the label and distance of the drawn voxels on the scans' own
+    grids: label maps are made there, and what was resampled may be thinner.
+    """
+    logs, labels = [], []
+    for image, (label, distance) in scans:
+        drawn = distance == 0
+        logs.append(probabilities_at(drawn, method, plan, image).clamp_min(_FLOOR).log())
+        labels.append(torch.from_numpy(label[drawn]).long())
+    shifts = find_shifts(torch.cat(logs, dim=-1), torch.cat(labels))
+    for network in method.predicting:
+        move_scores(network, shifts)
+    return [round(value, 3) for value in shifts.tolist()]
+
+
+def drawn_scans(
+    dataset: Dataset, source: PatchSource, device: torch.device
+) -> Iterator[tuple[Float[Tensor, "1 C I J K"], View]]:
+    """The labelled scans as the networks take them, and what was drawn on their own grids."""
+    for scan in source.labeled:
+        image = torch.from_numpy(np.array(source.open_image(scan.name)))[None].to(device)
+        try:
+            drawn = read_drawn(dataset, scan.name)[0]
+        except DenseLabelError:
+            drawn = read_volume(dataset, scan.name)[0]
+        yield image.contiguous(memory_format=torch.channels_last_3d), drawn
+
+
+def probabilities_at(
+    chosen: np.ndarray, method: Method, plan: Plan, image: Float[Tensor, "1 C I J K"]
+) -> Float[Tensor, "N C2 V"]:
+    """Each predicting network's softmax in the `chosen` voxels of the scan's own grid, in their
+    order, as a prediction of the whole scan would have it.
+    """
+    i, j, k = image.shape[2:]
+    members, classes = len(method.predicting), plan.network.classes
+    memory, maps = available_memory(), members * classes
+    window = choose_window("auto", (i, j, k), plan.patch, plan.network, memory=memory, maps=maps)
+    axis = int(np.argmax((i, j, k)))
+    target = (chosen.shape[0], chosen.shape[1], chosen.shape[2])
+    number = np.full(target, -1)
+    number[chosen] = np.arange(chosen.sum())
+    order = np.moveaxis(number, axis, 0)
+    parts = torch.empty(maps, int(chosen.sum()))
+    slabs = sweep(
+        lambda part: method.member_probabilities(part).transpose(0, 1).flatten(1, 2),
+        image,
+        window,
+        axis=axis,
+    )
+    for slab in regrid(slabs, source=(i, j, k), target=target, axis=axis):
+        here = torch.from_numpy(order[slab.start : slab.stop].copy())
+        parts[:, here[here >= 0]] = slab.maps.movedim(axis + 1, 1).cpu()[:, here >= 0]
+    return parts.view(members, classes, -1)
+
+
+def find_shifts(logs: Float[Tensor, "N C V"], labels: Int[Tensor, " V"]) -> Float[Tensor, " C"]:
+    """What to add to each class's scores so that the networks' mean gives each as many voxels as
+    `labels` has, within `MOST`; 0 for background, and for a class that is drawn or found nowhere.
+    """
+    classes = logs.shape[1]
+    wanted = torch.bincount(labels, minlength=classes)
+    shifts = torch.zeros(classes)
+
+    def found(value: int) -> int:
+        chosen = (logs + shifts[:, None]).softmax(dim=1).mean(dim=0).argmax(dim=0)
+        return int((chosen == value).sum())
+
+    known = [value for value in range(1, classes) if wanted[value] and found(value)]
+    for _ in range(_ROUNDS):
+        for value in known:
+            low, high = -MOST, MOST
+            for _ in range(_HALVINGS):
+                shifts[value] = middle = (low + high) / 2
+                low, high = (middle, high) if found(value) < wanted[value] else (low, middle)
+    return shifts
+
+
+def move_scores(network: nn.Module, shifts: Float[Tensor, " C"]) -> None:
+    """Add to the biases of the last layer; outputs beyond the classes stay as they are."""
+    last = [module for module in network.modules() if isinstance(module, Scores)][-1]
+    assert last.bias is not None
+    last.bias[: len(shifts)] += shifts.to(last.bias.device)
