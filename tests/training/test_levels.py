@@ -17,6 +17,7 @@ from twoslice.io.dataset import Dataset
 from twoslice.progress import Silent
 from twoslice.propagation.dataset import propagate_dataset
 from twoslice.settings import Settings
+from twoslice.training import levels
 from twoslice.training.levels import MOST, drawn_scans, find_shifts, probabilities_at
 from twoslice.training.loop import Trainer, train
 from twoslice.training.run import Run
@@ -45,10 +46,18 @@ def test_no_class_is_moved_further_than_the_limit_nor_one_that_is_found_nowhere(
     assert shifts[2] == 0
 
 
-def _settings(levels: bool) -> Settings:
+def test_of_very_many_voxels_an_even_choice_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(levels, "_ENOUGH", 10)
+    few, many = np.zeros((4, 5, 6), bool), np.ones((4, 5, 6), bool)
+    few[0, 0] = True
+    assert (levels.thinned(few) == few).all()
+    assert np.flatnonzero(levels.thinned(many)).tolist() == list(range(0, 120, 12))
+
+
+def _settings(moved: bool) -> Settings:
     coarse = (1.5, 1.5, 1.5)
     settings = tiny.settings("plus", iterations=30, learning_rate=0.01, spacing=coarse)
-    return settings.model_copy(update={"plus": settings.plus.model_copy(update={"levels": levels})})
+    return settings.model_copy(update={"plus": settings.plus.model_copy(update={"levels": moved})})
 
 
 @pytest.fixture(scope="module")
@@ -57,20 +66,18 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Run]:
     root = tmp_path_factory.mktemp("levels")
     dataset = tiny.make_dataset(root / "data", views=False)
     propagate_dataset(dataset)
-    return {
-        levels: train(dataset, root / str(levels), _settings(levels)) for levels in (False, True)
-    }
+    return {moved: train(dataset, root / str(moved), _settings(moved)) for moved in (False, True)}
 
 
 def test_only_the_last_biases_differ(runs: dict[bool, Run]) -> None:
-    plain, moved = (runs[levels].load_method().state_dict() for levels in (False, True))
+    plain, moved = (runs[each].load_method().state_dict() for each in (False, True))
     changed = {name for name in plain if not torch.equal(plain[name], moved[name])}
     assert changed == {"networks.0.out.bias", "networks.1.out.bias"}
 
 
 def test_areas_come_nearer_to_what_was_drawn(runs: dict[bool, Run]) -> None:
     apart = {}
-    for levels, run in runs.items():
+    for moved, run in runs.items():
         dataset = Dataset.open(Path(run.data.root))
         found, wanted = np.zeros(2), np.zeros(2)
         for case in dataset.labeled:
@@ -79,7 +86,7 @@ def test_areas_come_nearer_to_what_was_drawn(runs: dict[bool, Run]) -> None:
             labels = Predictor(run)(dataset.read_image(case)).probabilities.argmax(axis=0)
             found += [(labels[drawn] == value).sum() for value in (1, 2)]
             wanted += [(label[drawn] == value).sum() for value in (1, 2)]
-        apart[levels] = np.abs(found / wanted - 1)
+        apart[moved] = np.abs(found / wanted - 1)
     assert (apart[True] < apart[False]).all()
     assert apart[True][0] < 0.05  # the pebble would need more than the limit after so few steps
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from twoslice.annotation.reading import DenseLabelError
@@ -29,6 +30,7 @@ MOST = 1.0
 """Log odds that a class may be moved by: a network that needs more does not know it."""
 _ROUNDS, _HALVINGS = 3, 12
 _FLOOR = 1e-7
+_ENOUGH = 1_000_000  # voxels of a scan: two slices of 512 × 512 and more
 
 
 @torch.no_grad()
@@ -44,13 +46,23 @@ def level(
     """
     logs, labels = [], []
     for image, (label, distance) in scans:
-        drawn = distance == 0
+        drawn = thinned(distance == 0)
         logs.append(probabilities_at(drawn, method, plan, image).clamp_min(_FLOOR).log())
         labels.append(torch.from_numpy(label[drawn]).long())
     shifts = find_shifts(torch.cat(logs, dim=-1), torch.cat(labels))
     for network in method.predicting:
         move_scores(network, shifts)
     return [round(value, 3) for value in shifts.tolist()]
+
+
+def thinned(chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The same, or an even choice of them where whole volumes were drawn."""
+    every = -(-int(chosen.sum()) // _ENOUGH)
+    if every <= 1:
+        return chosen
+    kept = np.zeros_like(chosen)
+    kept.flat[np.flatnonzero(chosen)[::every]] = True
+    return kept
 
 
 def drawn_scans(
@@ -67,7 +79,7 @@ def drawn_scans(
 
 
 def probabilities_at(
-    chosen: np.ndarray, method: Method, plan: Plan, image: Float[Tensor, "1 C I J K"]
+    chosen: NDArray[np.bool_], method: Method, plan: Plan, image: Float[Tensor, "1 C I J K"]
 ) -> Float[Tensor, "N C2 V"]:
     """Each predicting network's softmax in the `chosen` voxels of the scan's own grid, in their
     order, as a prediction of the whole scan would have it.
@@ -78,10 +90,8 @@ def probabilities_at(
     window = choose_window("auto", (i, j, k), plan.patch, plan.network, memory=memory, maps=maps)
     axis = int(np.argmax((i, j, k)))
     target = (chosen.shape[0], chosen.shape[1], chosen.shape[2])
-    number = np.full(target, -1)
-    number[chosen] = np.arange(chosen.sum())
-    order = np.moveaxis(number, axis, 0)
-    parts = torch.empty(maps, int(chosen.sum()))
+    places = [torch.from_numpy(each) for each in np.nonzero(chosen)]
+    parts = torch.empty(maps, len(places[0]))
     slabs = sweep(
         lambda part: method.member_probabilities(part).transpose(0, 1).flatten(1, 2),
         image,
@@ -89,8 +99,9 @@ def probabilities_at(
         axis=axis,
     )
     for slab in regrid(slabs, source=(i, j, k), target=target, axis=axis):
-        here = torch.from_numpy(order[slab.start : slab.stop].copy())
-        parts[:, here[here >= 0]] = slab.maps.movedim(axis + 1, 1).cpu()[:, here >= 0]
+        here = (places[axis] >= slab.start) & (places[axis] < slab.stop)
+        at = [place[here] - (slab.start if one == axis else 0) for one, place in enumerate(places)]
+        parts[:, here] = slab.maps.cpu()[:, at[0], at[1], at[2]]
     return parts.view(members, classes, -1)
 
 
