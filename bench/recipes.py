@@ -97,6 +97,7 @@ class Keeper(Lines):
             if step not in self.steps:
                 self.steps[step] = seconds
                 copy = self.run.with_name(f"{self.run.name}-at-{step}")
+                shutil.rmtree(copy, ignore_errors=True)  # of a run that was stopped here
                 shutil.copytree(checkpoint, copy / "checkpoints" / checkpoint.name)
                 for name in ("settings.yaml", "plan.json", "data.json"):
                     shutil.copy(self.run / name, copy / name)
