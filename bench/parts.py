@@ -28,9 +28,14 @@ LEFT_OUT = {
     "… less Dice (half of it)": ["plus.dice=0.5"],
     "edges": ["plus.edges=0"],
     "boxes that change places": ["plus.exchange=0"],
+    "Muon (AdamW)": ["training.optimizer=adamw"],
+    "areas as drawn": ["plus.levels=false"],
 }
 """Part → the settings that take it out of the whole."""
-_ALL_BUT_VIEW = ["plus.weight=0", "plus.edges=0", "plus.exchange=0"]
+_ALL_BUT_VIEW = [
+    *("plus.weight=0", "plus.edges=0", "plus.exchange=0"),
+    *("training.optimizer=adamw", "plus.levels=false"),
+]
 _NOTHING = ["training.setting=sparse", *_ALL_BUT_VIEW]
 ALONE = {
     "nothing": _NOTHING,
@@ -40,6 +45,8 @@ ALONE = {
     "teachers": [*_NOTHING, "plus.weight=1"],
     "edges": [*_NOTHING, "plus.edges=0.1"],
     "boxes that change places": [*_NOTHING, "plus.exchange=0.5"],
+    "Muon": [*_NOTHING, "training.optimizer=muon"],
+    "areas as drawn": [*_NOTHING, "plus.levels=true"],
 }
 """Part → the settings that have it and no other."""
 
