@@ -78,6 +78,12 @@ def test_plus_looks_at_finer_voxels_in_larger_patches_for_longer(tmp_path: Path)
     assert on_gpus[0] == on_gpus[1]
 
 
+def test_plus_trains_small_scans_for_less_long(tmp_path: Path) -> None:
+    dataset = tiny.make_dataset(tmp_path / "data")
+    usual, plus = (make_plan(dataset, load_settings(method=name)) for name in ("desco", "plus"))
+    assert plus.iterations == usual.iterations / 2
+
+
 def test_small_scans_are_planned_alike_for_drawn_slices_alone(tmp_path: Path) -> None:
     dataset = tiny.make_dataset(tmp_path / "data")
     dense, sparse = (

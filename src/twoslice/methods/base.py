@@ -102,6 +102,8 @@ class Method(nn.Module):
     """Of a scan's sides that a patch shows, where scans are made coarser for it."""
     length: ClassVar[float] = 1.0
     """Iterations, as a multiple of the recipe's on a CPU."""
+    least: ClassVar[float] = 1.0
+    """Of that length, what scans that are much smaller than its largest patches get."""
     optimizer: ClassVar[Literal["adamw", "muon"] | None] = None
     """What it trains with in the modern recipe; None: what the recipe has."""
     thins: ClassVar[bool] = False

@@ -55,6 +55,7 @@ class Plus(Method):
     room: ClassVar[float] = 5.1
     share: ClassVar[float] = 0.87
     length: ClassVar[float] = 2.0
+    least: ClassVar[float] = 0.25
     optimizer: ClassVar[Literal["adamw", "muon"] | None] = "muon"
     thins: ClassVar[bool] = True
 

@@ -83,7 +83,8 @@ def make_plan(dataset: Dataset, settings: Settings, *, gpu: bool = False) -> Pla
         size=patch,
     )
     shown = (target, voxel, shape, patch, network)
-    usual = recipe.iterations_gpu if gpu else round(method.length * recipe.iterations)
+    small = float(np.clip(np.prod(shape) / budget, method.least, 1.0))
+    usual = recipe.iterations_gpu if gpu else round(method.length * small * recipe.iterations)
     iterations = settings.training.iterations or usual
     why = _explain(grids_seen=len(grids), alike=alike, own=own, plan=shown)
     if settings.training.minutes is None:
