@@ -92,7 +92,7 @@ Labeled = Annotated[int, Option(min=1, help="How many cases keep slices.")]
 Planes = Annotated[str, Option(help="Planes of the slices.")]
 Scheme = Annotated[Literal["orthogonal", "parallel", "single"], Option(help="How slices lie.")]
 SliceChoice = Annotated[
-    Literal["middle", "random", "largest"], Option(help="Which slice of a plane.")
+    Literal["middle", "spread", "random", "largest"], Option(help="Which slice of a plane.")
 ]
 FixedSlices = Annotated[
     str | None, Option("--slices", help="The same in every case: 'axial 43,coronal 66'.")

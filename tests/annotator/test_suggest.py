@@ -9,10 +9,17 @@ import numpy as np
 import pytest
 
 from annotator.made import CLIENT, LPS, SHAPE, write_dataset
+from twoslice.annotation.reading import annotation_at
 from twoslice.annotator import edits as e
 from twoslice.annotator.desk import Desk
 from twoslice.annotator.plan import Plan
-from twoslice.annotator.suggest import body_extent
+from twoslice.annotator.suggest import (
+    Example,
+    Wanted,
+    areas_across,
+    body_extent,
+    from_examples,
+)
 from twoslice.demo.phantom import make_phantom
 from twoslice.io import atomic
 from twoslice.io.dataset import Dataset
@@ -65,6 +72,48 @@ def test_later_scans_are_cut_at_the_same_place_in_the_body(desk: Desk) -> None:
     moved = body_extent(desk.picture("case_1"))[2][0]
     assert abs((axial.index - moved) - (5 - low)) <= 2
     assert "drawn before" in axial.why
+
+
+def painted(labels: np.ndarray, *slots: tuple[Plane, int]) -> Example:
+    extent = tuple((0, side - 1) for side in labels.shape)
+    assert len(extent) == 3
+    return Example(annotation_at(labels, slots), extent)
+
+
+def test_the_next_scan_is_cut_where_those_before_show_least() -> None:
+    labels = np.zeros((60, 60, 60), np.uint8)
+    labels[10:50, 20:50, 5:45] = 1
+    wanted = Wanted()
+    extent = ((0, 119), (0, 119), (0, 119))  # a body of twice the size
+    example = painted(labels, (Plane.AXIAL, 15), (Plane.CORONAL, 35))
+    found = from_examples(extent, wanted, [example], classes=2)
+    assert found is not None
+    axial, coronal = found
+    assert 2 * 25 < axial.index < 2 * 45  # 15 is low in 5 to 45: above it
+    assert not 2 * 30 <= coronal.index <= 2 * 40
+    assert 2 * 20 <= coronal.index < 2 * 50
+    assert "the scan drawn before" in axial.why
+    more = [example, painted(labels, (Plane.AXIAL, 35), (Plane.CORONAL, 24))]
+    again = from_examples(extent, wanted, more, classes=2)
+    assert again is not None
+    assert again[1].index > 2 * 38
+
+
+def test_where_slices_do_not_cross_they_do_not_tell_how_far_a_target_reaches() -> None:
+    labels = np.ones((20, 20, 20), np.uint8)
+    example = painted(labels, (Plane.AXIAL, 9))
+    assert from_examples(example.extent, Wanted(), [example], classes=2) is None
+    assert from_examples(example.extent, Wanted(), [], classes=2) is None
+
+
+def test_areas_across_are_those_of_the_drawn_slices() -> None:
+    labels = np.random.default_rng(1).integers(0, 3, (7, 8, 9)).astype(np.uint8)
+    drawn = painted(labels, (Plane.SAGITTAL, 3), (Plane.CORONAL, 5)).annotation
+    areas = areas_across(drawn, Plane.AXIAL, 3)
+    for k in range(9):
+        for value in (1, 2):
+            both = (labels[3, :, k] == value).sum() + (labels[:, 5, k] == value).sum()
+            assert areas[value, k] == both
 
 
 def test_after_a_training_the_least_sure_place_is_suggested(tmp_path: Path) -> None:

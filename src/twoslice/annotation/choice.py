@@ -1,8 +1,10 @@
-"""Which slices to take from a dense label: the paper's choice and two others.
+"""Which slices to take from a dense label: the paper's choice and three others.
 
 `middle` is the paper's: the slice nearest the middle of the target that shows as much of it as
-any. `largest` takes the most foreground pixels, `random` any slice on which the target shows.
-Of several classes, those that no chosen slice of the scan shows yet come first.
+any. `spread` takes those that add most to what the slices of the other scans show (`seen.py`), so
+that all of them together show each class from end to end. `largest` takes the most foreground
+pixels, `random` any slice on which the target shows. Of several classes, those that no chosen slice
+of the scan shows yet come first.
 """
 
 from __future__ import annotations
@@ -15,15 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoslice.annotation.cover import Slot
+from twoslice.annotation.seen import Seen, areas_of
 from twoslice.errors import AnnotationError, SettingsError
 from twoslice.planes import Plane
 
-Choice = Literal["middle", "random", "largest"]
+Choice = Literal["spread", "middle", "random", "largest"]
 Scheme = Literal["orthogonal", "parallel", "single"]
-CHOICES: tuple[Choice, ...] = ("middle", "random", "largest")
+CHOICES: tuple[Choice, ...] = ("spread", "middle", "random", "largest")
 SCHEMES: tuple[Scheme, ...] = ("orthogonal", "parallel", "single")
 
 _Bools = NDArray[np.bool_]
+
+_WELL = 0.25
+"""Of a class's largest area in a plane: what a slice must show of it to say much about it."""
 
 
 @dataclass(frozen=True)
@@ -66,19 +72,24 @@ def parse_slice(text: str) -> Slot:
 class _Profile:
     """One plane of a dense label: what each slice shows. All arrays run over the slices."""
 
-    shows: _Bools  # (classes, slices), background's row always False
-    pixels: NDArray[np.intp]
+    plane: Plane
+    areas: NDArray[np.intp]  # (classes, slices), background's row always 0
+    shows: _Bools  # where they are not 0
     usable: _Bools  # the target shows, and no voxel is ignored
 
     @classmethod
     def of(cls, labels: NDArray[np.integer], plane: Plane, classes: int) -> _Profile:
         stacked = plane.stack_first(labels)
-        shows = np.zeros((classes, len(stacked)), dtype=bool)
-        for value in range(1, classes):
-            shows[value] = (stacked == value).any(axis=(1, 2))
+        areas = areas_of(labels, plane, classes)
         known = np.asarray((stacked < classes).all(axis=(1, 2)))
-        pixels = np.asarray(((stacked > 0) & (stacked < classes)).sum(axis=(1, 2)))
-        return cls(shows, pixels, known & np.asarray(shows.any(axis=0)))
+        shows = areas > 0
+        return cls(plane, areas, shows, known & np.asarray(shows.any(axis=0)))
+
+    @property
+    def shows_well(self) -> _Bools:
+        """Which classes each slice shows more than the rim of."""
+        well: _Bools = self.areas >= _WELL * self.areas.max(axis=1, keepdims=True)
+        return self.shows & well
 
     def part(self, wish: Wish) -> tuple[_Bools, float]:
         """The slices that a wish may take, and where it aims."""
@@ -97,17 +108,20 @@ def choose_slices(
     choice: Choice = "middle",
     seed: Sequence[int] = (0,),
     prefer: frozenset[int] = frozenset(),
+    others: Sequence[Seen] = (),
 ) -> tuple[Slot, ...]:
     """The slices of one dense RAS label that fulfil the wishes.
 
     Labels from `classes` upwards are ignored ones: no slice with such a voxel is taken. Slices
-    that show a class of `prefer` come before all others.
+    that show a class of `prefer` come before all others. `others` is what slices of other scans
+    show, which `spread` wants to know.
     """
     generator = np.random.default_rng(seed)
     profiles = {wish.plane: _Profile.of(labels, wish.plane, classes) for wish in wanted}
     chosen: list[Slot] = []
     shown = np.zeros(classes, dtype=bool)
-    for wish in wanted:
+    seen = Seen(others)
+    for number, wish in enumerate(wanted):
         profile = profiles[wish.plane]
         if not profile.shows.any():
             raise AnnotationError("the dense label is empty: no slice shows a target.")
@@ -118,10 +132,30 @@ def choose_slices(
             raise AnnotationError(_nothing_to_take(wish, profile, len(taken)))
         still = sorted(value for value in prefer if not shown[value])
         candidates &= _best(profile.shows[still].sum(axis=0), candidates)
+        if choice == "spread":
+            later = [profiles[other.plane] for other in wanted[number + 1 :]]
+            candidates &= _best(_shown_at_last(shown, profile, later), candidates)
+            candidates &= _best(seen.gains(wish.plane, profile.areas), candidates)
         index = _take(profile, candidates, aim, choice, shown, generator)
         chosen.append((wish.plane, index))
-        shown |= profile.shows[:, index]
+        seen.add(wish.plane, profile.areas, index)
+        shown |= (profile.shows_well if choice == "spread" else profile.shows)[:, index]
     return tuple(chosen)
+
+
+def _shown_at_last(
+    shown: _Bools, profile: _Profile, later: Sequence[_Profile]
+) -> NDArray[np.integer]:
+    """For each slice, how many classes are shown well by it, those before it, and the best slice of
+    a later plane: what one plane cannot show, another may.
+    """
+    own = shown[:, None] | profile.shows_well
+    counts: NDArray[np.integer] = own.sum(axis=0)
+    for other in later:
+        usable = other.shows_well[:, other.usable]
+        together = (own[:, :, None] | usable[:, None, :]).sum(axis=0)
+        counts = np.maximum(counts, together.max(axis=1, initial=0))
+    return counts
 
 
 def _take(
@@ -135,14 +169,15 @@ def _take(
     """One slice of the candidates."""
     if choice == "random":
         return int(generator.choice(np.flatnonzero(candidates)))
-    candidates = candidates & _best(profile.shows[~shown].sum(axis=0), candidates)
-    candidates &= _best(profile.shows.sum(axis=0), candidates)
+    if choice != "spread":
+        candidates = candidates & _best(profile.shows[~shown].sum(axis=0), candidates)
+        candidates &= _best(profile.shows.sum(axis=0), candidates)
     if choice == "largest":
-        candidates &= _best(profile.pixels, candidates)
+        candidates &= _best(profile.areas.sum(axis=0), candidates)
     return int(min(np.flatnonzero(candidates), key=lambda index: abs(index - aim)))
 
 
-def _best(score: NDArray[np.integer], candidates: _Bools) -> _Bools:
+def _best(score: NDArray[np.integer] | NDArray[np.float64], candidates: _Bools) -> _Bools:
     """The slices that score no less than any candidate."""
     best: _Bools = score >= score[candidates].max()
     return best

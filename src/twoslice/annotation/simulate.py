@@ -9,20 +9,18 @@ be copied and written, as in .mhd), `labelsTr` with nothing but the chosen slice
 from __future__ import annotations
 
 import shutil
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twoslice.annotation.choice import Choice, Scheme, Wish, choose_slices, wishes
+from twoslice.annotation.choice import Choice, Scheme, wishes
+from twoslice.annotation.chooser import WHOLE, Chooser, Chosen
 from twoslice.annotation.cover import Slot
-from twoslice.annotation.reading import annotation_at, annotation_from_labels, describe
+from twoslice.annotation.reading import annotation_at, describe
 from twoslice.annotation.relabeling import Relabeling
-from twoslice.errors import AnnotationError, SettingsError
+from twoslice.errors import SettingsError
 from twoslice.io import atomic
 from twoslice.io.dataset import Dataset, write_description
 from twoslice.io.importing import ENDING, compact
@@ -40,7 +38,7 @@ def simulate(
     *,
     labeled: int,
     planes: Sequence[Plane] = (Plane.AXIAL, Plane.CORONAL),
-    choice: Choice = "middle",
+    choice: Choice = "spread",
     scheme: Scheme = "orthogonal",
     seed: int = 0,
     cases: Sequence[str] | None = None,
@@ -65,14 +63,14 @@ def simulate(
     relabel = Relabeling.keeping(dense, labels)
     wanted = wishes(scheme, planes)
     chosen_cases = _labeled_cases(dense, names, labeled, choose, seed)
-    chosen: dict[str, _Chosen] = {}
+    chosen: dict[str, Chosen] = {}
     if not whole:
-        chooser = _Chooser(dense, relabel, wanted, choice, seed, tuple(slices or ()))
+        chooser = Chooser(dense, relabel, wanted, choice, seed, tuple(slices or ()))
         chosen = chooser.in_cases(chosen_cases)
     with atomic.whole_folder(out) as folder:
         with progress.task("simulate", total=len(names)) as task:
             for name in names:
-                kept = _WHOLE if whole and name in chosen_cases else chosen.get(name)
+                kept = WHOLE if whole and name in chosen_cases else chosen.get(name)
                 _write_case(dense, name, folder, relabel, kept)
                 task.advance(note=name)
         write_description(
@@ -143,112 +141,12 @@ def _labeled_cases(
     return [able[index] for index in sorted(order[:labeled])]
 
 
-@dataclass(frozen=True)
-class _Chooser:
-    """Chooses the slices of one case after the other."""
-
-    dense: Dataset
-    relabel: Relabeling
-    wanted: Sequence[Wish]
-    choice: Choice
-    seed: int
-    fixed: tuple[Slot, ...] = ()
-
-    def in_case(self, case: str, prefer: frozenset[int] = frozenset()) -> _Chosen:
-        """The slices of one case and the classes that they show."""
-        labels, _ = self.relabel.read(self.dense, case)
-        self._refuse_sparse(case, labels)
-        slots = self._within(case, labels) if self.fixed else self._choose(case, labels, prefer)
-        values = {int(v) for plane, index in slots for v in np.unique(plane.take(labels, index))}
-        return _Chosen(slots, frozenset(values - {0}))
-
-    def _choose(
-        self, case: str, labels: NDArray[np.uint8], prefer: frozenset[int]
-    ) -> tuple[Slot, ...]:
-        try:
-            return choose_slices(
-                labels,
-                classes=self.relabel.ignore,
-                wanted=self.wanted,
-                choice=self.choice,
-                # The case's own name is in the seed: its slices do not depend on the other cases.
-                seed=(self.seed, zlib.crc32(case.encode())),
-                prefer=prefer,
-            )
-        except AnnotationError as error:
-            raise AnnotationError(f"case {case}: {error}") from None
-
-    def _within(self, case: str, labels: NDArray[np.uint8]) -> tuple[Slot, ...]:
-        """The fixed slices, if the case is large enough for them."""
-        for plane, index in self.fixed:
-            if not 0 <= index < labels.shape[plane.axis]:
-                raise AnnotationError(
-                    f"case {case}: has {labels.shape[plane.axis]} {plane} slices, so none of index "
-                    f"{index}. Name one that every labelled case has."
-                )
-        return self.fixed
-
-    def _refuse_sparse(self, case: str, labels: NDArray[np.uint8]) -> None:
-        """Refuse a label that reads as drawn slices amid `ignore`; a few ignored voxels may be."""
-        if not (labels == self.relabel.ignore).any():
-            return
-        try:
-            drawn = annotation_from_labels(labels, ignore=self.relabel.ignore).slices
-        except AnnotationError:
-            return  # more than drawn slices: a dense label with some of it ignored
-        if drawn:
-            slices = describe((each.plane, each.index) for each in drawn[:6])
-            raise AnnotationError(
-                f"{self.dense.cases[case].label}: is sparse already ({slices}"
-                f"{', …' if len(drawn) > 6 else ''}; all else is ignore). Simulate needs dense "
-                f"labels: train on this dataset as it is."
-            )
-
-    def in_cases(self, cases: Sequence[str]) -> dict[str, _Chosen]:
-        """The slices of all cases, such that every class shows on at least one of them."""
-        chosen = {case: self.in_case(case) for case in cases}
-        everything = frozenset(range(1, self.relabel.ignore))
-        for case in cases:
-            others = _shown([chosen[other] for other in cases if other != case])
-            if everything <= others | chosen[case].shown:
-                break
-            better = self.in_case(case, prefer=everything - others)
-            if len(others | better.shown) > len(others | chosen[case].shown):
-                chosen[case] = better
-        missing = everything - _shown(chosen.values())
-        if missing:
-            names = [name for name, value in self.relabel.labels.items() if value in missing]
-            raise AnnotationError(
-                f"{self.dense.root}: {', '.join(names)} would show on no slice of the "
-                f"{len(cases)} labelled case(s), so nothing could learn it. Label more cases, or "
-                f"leave that label out."
-            )
-        return chosen
-
-
-@dataclass(frozen=True)
-class _Chosen:
-    """The slices of one case, and the classes that show on them."""
-
-    slots: tuple[Slot, ...]
-    shown: frozenset[int]
-
-
-_WHOLE = _Chosen((), frozenset())
-"""A case that keeps its label whole."""
-
-
-def _shown(chosen: Iterable[_Chosen]) -> frozenset[int]:
-    """The classes that show on any of the chosen slices."""
-    return frozenset().union(*(each.shown for each in chosen))
-
-
 def _write_case(
     dense: Dataset,
     name: str,
     folder: Path,
     relabel: Relabeling,
-    chosen: _Chosen | None,
+    chosen: Chosen | None,
 ) -> None:
     """One case: its images, its sparse label if it is to have one, its dense label out of sight."""
     case = dense.cases[name]
@@ -268,7 +166,7 @@ def _write_case(
         return
     labels, grid = relabel.read(dense, name)
     write_labels(hidden, labels, grid)
-    if chosen is _WHOLE:
+    if chosen is WHOLE:
         write_labels(folder / "labelsTr" / f"{name}{ending}", labels, grid)
     elif chosen is not None:
         sparse = annotation_at(labels, chosen.slots).label_map(elsewhere=relabel.ignore)
@@ -280,7 +178,7 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def _in_words(chosen: Mapping[str, _Chosen], relabel: Relabeling) -> dict[str, Any]:
+def _in_words(chosen: Mapping[str, Chosen], relabel: Relabeling) -> dict[str, Any]:
     """What was chosen, for a person to read."""
     names = {value: name for name, value in relabel.labels.items()}
     return {

@@ -34,6 +34,8 @@ _NEXT = {"started": 0, "drawn": 1, "todo": 2}
 """Which scans to go on with: those begun before those untouched."""
 _LOOKED_AT = 5
 """Scans drawn elsewhere that are read to learn where in the body their slices lie."""
+_EXAMPLES = 12
+"""Drawn scans that say where the next one's slices should lie."""
 
 
 @dataclass
@@ -170,8 +172,23 @@ class Desk:
         )
 
     def _usual(self, case: str) -> list[suggest.Suggestion]:
-        """Where the other scans have their slices, or in the middle."""
-        return suggest.from_drawn(self._extent(case), self.plan.wanted, self._places(case))
+        """What the other scans' slices show least of; else where these lie, or in the middle."""
+        extent, wanted = self._extent(case), self.plan.wanted
+        return suggest.first_of(
+            lambda: suggest.from_examples(
+                extent, wanted, self._examples(case), self.dataset.classes
+            ),
+            lambda: suggest.from_drawn(extent, wanted, self._places(case)),
+        )
+
+    def _examples(self, case: str) -> list[suggest.Example]:
+        """Other scans that are drawn, as far as their bodies are known; the latest of many."""
+        found = []
+        for other, table in self.tables.items():
+            extent = table.notes.extent
+            if other != case and extent is not None and table.drawn and table.locked is None:
+                found.append(suggest.Example(table.annotation(), extent))
+        return found[-_EXAMPLES:]
 
     def _extent(self, case: str) -> suggest.Extent:
         table = self.table(case)

@@ -1,7 +1,8 @@
 """Which slices to draw, and why: never from labels that nobody drew.
 
-The first scan: through the middle of the body. Later ones: at the place, relative to the body, at
-which slices were drawn before. Once `predict --uncertainty` has told how sure a model is: through
+The first scan: through the middle of the body. Later ones: at the place, relative to the body, of
+which the slices drawn before show least, as far as these cross and so tell where the target ends.
+Once `predict --uncertainty` has told how sure a model is: through
 the place where it is least sure. A scan that is propagated already, and doubtful, gets one slice
 more where its planes disagree.
 """
@@ -16,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoslice.annotation.cover import Slot
+from twoslice.annotation.seen import Seen
+from twoslice.annotation.types import SparseAnnotation
 from twoslice.annotator.pictures import Picture
 from twoslice.errors import InputError
 from twoslice.io.grid import Grid
@@ -26,6 +29,9 @@ _COARSE = 64
 """Voxels along each side, at most, of the coarse scan in which the body is sought."""
 _BLUR = 0.04
 """Share of a plane's slices over which uncertainty is averaged: no single noisy slice wins."""
+
+_RIM = 0.1
+"""Of the largest area that a class is thought to have: slices with less may miss it."""
 
 Extent = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
 Curve = NDArray[np.float64]
@@ -102,6 +108,77 @@ def from_drawn(
         why = f"At the same place in the body as in {_scans(len(part))} drawn before."
         found.append(Suggestion(plane, _at(extent, plane, float(np.median(part))), why))
     return found
+
+
+@dataclass(frozen=True)
+class Example:
+    """A scan that is drawn, and where its body lies."""
+
+    annotation: SparseAnnotation
+    extent: Extent
+
+
+def from_examples(
+    extent: Extent, wanted: Wanted, examples: Sequence[Example], classes: int
+) -> list[Suggestion] | None:
+    """Where a slice adds most to what those of other scans show; None where these do not tell how
+    far the target reaches in every plane that is wanted.
+    """
+    seen, found = Seen(), []
+    expected = {}
+    for plane in wanted.planes:
+        known = [(each, areas_across(each.annotation, plane, classes)) for each in examples]
+        known = [(each, areas) for each, areas in known if areas.any()]
+        if not known:
+            return None
+        for each, areas in known:
+            for drawn in each.annotation.slices:
+                if drawn.plane == plane:
+                    seen.add(plane, areas, drawn.index)
+        expected[plane] = expected_areas(extent, plane, known)
+    why = f"Of this part the slices in {_scans(len(examples))} drawn before show least."
+    for plane in wanted.planes:
+        low, _ = extent[plane.axis]
+        gains = seen.gains(plane, expected[plane])
+        place = int(np.median(np.flatnonzero(gains == gains.max())))
+        seen.add(plane, expected[plane], place)
+        found.append(Suggestion(plane, low + place, why))
+    return found
+
+
+def areas_across(annotation: SparseAnnotation, plane: Plane, classes: int) -> NDArray[np.float64]:
+    """By class and slice of a plane: how much of it the drawn slices of the other planes show; at
+    least a pixel of what was drawn on the slice itself.
+    """
+    areas = np.zeros((classes, annotation.shape[plane.axis]))
+    for drawn in annotation.slices:
+        if drawn.plane == plane:
+            continue
+        kept = [axis for axis in range(3) if axis != drawn.plane.axis]
+        across = 1 - kept.index(plane.axis)
+        for value in range(1, classes):
+            areas[value] += (drawn.mask == value).sum(axis=across)
+    if areas.any():
+        for drawn in annotation.slices:
+            if drawn.plane == plane:
+                shown = np.isin(np.arange(1, classes), drawn.mask)
+                areas[1:, drawn.index] = np.maximum(areas[1:, drawn.index], shown)
+    return areas
+
+
+def expected_areas(
+    extent: Extent, plane: Plane, known: Sequence[tuple[Example, NDArray[np.float64]]]
+) -> NDArray[np.float64]:
+    """What the slices of a body are thought to show: the mean of the others, laid onto it."""
+    low, high = extent[plane.axis]
+    places = np.linspace(0, 1, high - low + 1)
+    laid = np.zeros((len(known[0][1]), len(places)))
+    for example, areas in known:
+        first, last = example.extent[plane.axis]
+        theirs = (np.arange(areas.shape[1]) - first) / max(1, last - first)
+        for value, row in enumerate(areas):
+            laid[value] += np.interp(places, theirs, row / max(1.0, row.sum()))
+    return np.where(laid >= _RIM * laid.max(axis=1, keepdims=True), laid, 0.0)
 
 
 def from_doubt(

@@ -82,7 +82,7 @@ def simulate(
     labeled: o.Labeled,
     planes: o.Planes = "axial,coronal",
     scheme: o.Scheme = "orthogonal",
-    choice: o.SliceChoice = "middle",
+    choice: o.SliceChoice = "spread",
     labels: o.KeptLabels = None,
     cases: o.KeptCases = None,
     choose: o.CaseChoice = "first",
