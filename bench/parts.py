@@ -103,6 +103,7 @@ def main() -> None:
                     preset=None,
                     every=None,
                     whole=False,
+                    choice="spread",
                 )
                 measure(asked, seed)
     table(arguments.out / arguments.data)

@@ -1,14 +1,15 @@
 """Methods and recipes on real scans: the protocol's training, last checkpoint, validation Dice.
 
     python bench/recipes.py --out DIR --data la_half --name fast --seeds 0,1,2 [--method desco]
-        [--preset fast] [--set a.b=c]... [--every 250] [--whole]
+        [--preset fast] [--set a.b=c]... [--every 250] [--whole] [--choice middle]
     python bench/recipes.py --out DIR --data la_half --table
 
 The first form makes the protocol's dataset (la_half, hippocampus, btcv: five cases with an axial
 and a coronal slice each, then the unlabelled ones; dense labels serve to score the validation cases
 and nothing else), trains one run a seed under the name given, and writes DIR/DATA/NAME-SEED.json.
-With `--whole` the five cases keep their dense labels: the upper bound. Finished runs are kept,
-stopped ones go on. `--every N` scores the checkpoints on the way as well.
+With `--whole` the five cases keep their dense labels: the upper bound. `--choice` takes other
+slices than `simulate` does by itself: `middle`, the paper's. Finished runs are kept, stopped ones
+go on. `--every N` scores the checkpoints on the way as well.
 Start it with OMP_NUM_THREADS=1: `cpu` is then what one undisturbed core would take. The second form
 prints all that is there as Markdown. Needs the data of TWOSLICE_DATA.
 """
@@ -31,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from real_scans import DATA, ROOT
+from twoslice.annotation.choice import CHOICES, Choice
 from twoslice.annotation.relabeling import Relabeling
 from twoslice.annotation.simulate import simulate
 from twoslice.evaluation.evaluate import evaluate
@@ -103,7 +105,9 @@ class Keeper(Lines):
                     shutil.copy(self.run / name, copy / name)
 
 
-def prepare(protocol: Protocol, folder: Path, *, whole: bool = False) -> Dataset:
+def prepare(
+    protocol: Protocol, folder: Path, *, whole: bool = False, choice: Choice = "spread"
+) -> Dataset:
     """The sparse dataset with its label views, or the one whose labelled cases keep their labels
     `whole`; and the validation labels beside it. All is made once.
     """
@@ -113,10 +117,19 @@ def prepare(protocol: Protocol, folder: Path, *, whole: bool = False) -> Dataset
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:  # two benchmarks may start together
         fcntl.flock(lock, fcntl.LOCK_EX)
-        root = folder / ("whole" if whole else "sparse")
+        sparse = "sparse" if choice == "spread" else f"sparse-{choice}"
+        root = folder / ("whole" if whole else sparse)
         if not root.is_dir():
             kept = names[: protocol.labeled + protocol.unlabeled]
-            simulate(dense, root, labeled=protocol.labeled, cases=kept, labels=labels, whole=whole)
+            simulate(
+                dense,
+                root,
+                labeled=protocol.labeled,
+                cases=kept,
+                labels=labels,
+                whole=whole,
+                choice=choice,
+            )
         dataset = Dataset.open(root)
         if not whole:
             propagate_dataset(dataset)
@@ -167,7 +180,7 @@ def measure(arguments: argparse.Namespace, seed: int) -> None:
     record = folder / f"{arguments.name}-{seed}.json"
     if record.is_file():
         return
-    dataset = prepare(protocol, folder, whole=arguments.whole)
+    dataset = prepare(protocol, folder, whole=arguments.whole, choice=arguments.choice)
     assignments = [*arguments.set, f"training.seed={seed}"]
     if arguments.whole:
         assignments.append("training.setting=full")
@@ -273,6 +286,7 @@ def main() -> None:
     parser.add_argument("--preset", default=None)
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--whole", action="store_true", help="five whole volumes: the upper bound")
+    parser.add_argument("--choice", choices=CHOICES, default="spread", help="which slices")
     parser.add_argument("--every", type=int, default=None)
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
