@@ -53,7 +53,7 @@ class Plus(Method):
     trained: ClassVar[int] = 2
     patches: ClassVar[tuple[int, int]] = (2, 2)
     room: ClassVar[float] = 5.1
-    share: ClassVar[float] = 0.87
+    share: ClassVar[float] = 0.7
     length: ClassVar[float] = 2.0
     least: ClassVar[float] = 0.25
     optimizer: ClassVar[Literal["adamw", "muon"] | None] = "muon"
