@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -24,15 +26,39 @@ def edge_loss(
     for each target voxel and offset: how much of a target's outline runs through tissue that looks
     the same on both sides. It asks for no label, so it holds far from the drawn slices too.
     """
-    p = logits.softmax(dim=1)
+    p = logits.softmax(dim=1).contiguous()  # class by class takes half the time of channels last
     size = sum_everywhere(p[:, 1:].detach().sum()).clamp_min(1.0)
-    summed = logits.new_zeros(())
-    for offset in OFFSETS:
-        here, there = _pair(offset, images.shape[2:])
-        apart = (images[here] - images[there]).square().mean(dim=1)
-        alike = torch.exp(apart / (-2 * spread**2))
-        summed = summed + (alike * (1.0 - (p[here] * p[there]).sum(dim=1))).sum()
+    summed: Tensor = _Outlines.apply(p, images, spread)  # type: ignore[no-untyped-call]
     return sum_everywhere(summed) / (size * len(OFFSETS))
+
+
+class _Outlines(torch.autograd.Function):
+    """The sum over pairs. Its gradient is a sum over the same pairs, Σ −alike · p' for each voxel,
+    so both are found on the way and nothing of a pair is kept.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, p: Tensor, images: Tensor, spread: float) -> Tensor:
+        summed, gradient = p.new_zeros(()), torch.zeros_like(p)
+        images = images.contiguous()
+        for offset in OFFSETS:
+            here, there = _pair(offset, p.shape[2:])
+            apart = (images[here] - images[there]).square_().mean(dim=1, keepdim=True)
+            alike = apart.mul_(-0.5 / spread**2).exp_()
+            agreed = torch.zeros_like(alike)
+            for c in range(p.shape[1]):
+                first, second = p[:, c : c + 1][here], p[:, c : c + 1][there]
+                agreed.addcmul_(first, second)
+                gradient[:, c : c + 1][here].addcmul_(alike, second, value=-1.0)
+                gradient[:, c : c + 1][there].addcmul_(alike, first, value=-1.0)
+            summed += alike.mul_(agreed.neg_().add_(1.0)).sum()
+        ctx.save_for_backward(gradient)
+        return summed
+
+    @staticmethod
+    def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * outer[0], None, None
 
 
 def _pair(offset: tuple[int, ...], sides: torch.Size) -> tuple[tuple[slice, ...], ...]:
