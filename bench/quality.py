@@ -83,6 +83,7 @@ def score(name: str, out: Path, *, hidden: bool = False) -> dict[str, Any]:
         "spearman": float(spearmanr(expected, truth)[0]),
         "mean error": float(np.abs(expected - truth).mean()),
         "scans in their interval": float(np.mean(inside)),
+        "first and rest": first_and_rest(expected, truth),
         "held out": verdict.held_out,
         "on drawn": verdict.on_drawn,
         "seconds": {stage: entry["seconds"] for stage, entry in stages.items()},
@@ -95,6 +96,15 @@ def true_dice(folder: Path, labels: Path, only: set[str] | None = None) -> dict[
     cases = sorted(names if only is None else names & only)
     found = evaluate(folder / "out" / "predictions", labels, cases=cases)
     return dict(zip(cases, map(float, _by_case(found.cases, cases)), strict=True))
+
+
+def first_and_rest(
+    expected: NDArray[np.float64], truth: NDArray[np.float64]
+) -> tuple[float, float]:
+    """The mean true Dice of the quarter of the scans to look at first, and of the others."""
+    order = np.argsort(expected, kind="stable")
+    first = max(1, round(len(order) / 4))
+    return float(truth[order[:first]].mean()), float(truth[order[first:]].mean())
 
 
 def rank_by_rival(name: str, out: Path, rival: Path) -> None:
@@ -122,16 +132,18 @@ def _by_case(rows: Sequence[dict[str, Any]], cases: Sequence[str]) -> NDArray[np
 def table(rows: list[dict[str, Any]]) -> None:
     """The figures as Markdown."""
     heads = (
-        "data, scans, Spearman, true Dice, expected (interval), inside, mean error, "
-        "scans in their interval, held out, on drawn slices, minutes"
+        "data, scans, Spearman, first quarter / rest, true Dice, expected (interval), inside, "
+        "mean error, scans in their interval, held out, on drawn slices, minutes"
     )
     print(f"| {heads.replace(', ', ' | ')} |")
-    print("|" + " --- |" * 11)
+    print("|" + " --- |" * 12)
     for row in rows:
         low, high = row["interval"]
+        first, rest = row["first and rest"]
         held = "-" if row["held out"] is None else f"{100 * row['held out']:.1f}"
         print(
-            f"| {row['data']} | {row['cases']} | {row['spearman']:.2f} | {100 * row['true']:.1f} | "
+            f"| {row['data']} | {row['cases']} | {row['spearman']:.2f} | "
+            f"{100 * first:.1f} / {100 * rest:.1f} | {100 * row['true']:.1f} | "
             f"{100 * row['expected']:.1f} ({100 * low:.0f} to {100 * high:.0f}) | "
             f"{'yes' if low <= row['true'] <= high else 'no'} | {100 * row['mean error']:.1f} | "
             f"{100 * row['scans in their interval']:.0f} % | {held} | "

@@ -147,6 +147,22 @@ def test_an_odd_shape_moves_a_scan_forward_and_is_named() -> None:
     )
 
 
+def test_pieces_count_where_other_scans_have_fewer_and_strays_that_were_left_out_do_not() -> None:
+    def pair(case: str, largest: float, strays: float = 0.0) -> ScanSigns:
+        whole = scan(case, 0.85).shapes[0]
+        return scan(
+            case, 0.85, shapes=[dict(whole, pieces=2, largest=largest), dict(whole, strays=strays)]
+        )
+
+    usual = [pair(f"scan {n}", 0.5 + 0.01 * n) for n in range(8)]
+    found = oddities([*usual, pair("broken", 0.2), pair("strays", 0.54, 0.6)], NAMES)
+    much, notes = found["broken"]
+    assert much == pytest.approx(0.535 - 0.2, abs=0.01)
+    assert notes == ["organ found in 2 pieces"]
+    assert found["strays"] == (0.0, ["more of spot found elsewhere and left out"])
+    assert all(found[each.case] == (0.0, []) for each in usual)
+
+
 def test_a_mirror_that_networks_cannot_answer_at_all_has_no_say() -> None:
     blind = [scan(str(n), 0.8, signs=[signs(0.8, mirror=0.01 * n)] * 2) for n in range(5)]
     assert "mirror" not in useful_signs(blind)

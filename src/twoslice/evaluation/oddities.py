@@ -54,7 +54,11 @@ def useful_rivals(scans: Sequence[ScanSigns]) -> list[str]:
 def oddities(
     scans: Sequence[ScanSigns], names: Sequence[str]
 ) -> dict[str, tuple[float, list[str]]]:
-    """For each scan how much its shapes differ from the others' (0: not at all), and in what."""
+    """For each scan how much its shapes differ from the others' (0: not at all), and in what.
+
+    Strays that were left out of the label map are named and cost nothing: where the other kidney
+    was taken for this one too, the piece that is kept is as good as any.
+    """
     found: dict[str, tuple[float, list[str]]] = {scan.case: (0.0, []) for scan in scans}
     for index, name in enumerate(names):
         volume = np.array([scan.shapes[index]["ml"] for scan in scans])
@@ -66,14 +70,17 @@ def oddities(
                     word = words[int(z > 0)]
                     notes.append(f"{name} unusually {word}")
                     found[scan.case] = (much + min(1.0, 0.2 * (abs(z) - _ODD)), notes)
+        whole = float(np.median([scan.shapes[index]["largest"] for scan in scans]))
         for scan in scans:
             shape = scan.shapes[index]
+            much, notes = found[scan.case]
             if not shape["pieces"]:
-                found[scan.case][1].append(f"no {name} found")
-            elif shape["largest"] < 1 - _STRANGE:
-                much, notes = found[scan.case]
+                notes.append(f"no {name} found")
+            elif shape["largest"] < whole - _STRANGE:
                 notes.append(f"{name} found in {shape['pieces']} pieces")
-                found[scan.case] = (much + 1 - shape["largest"], notes)
+                found[scan.case] = (much + whole - shape["largest"], notes)
+            if shape.get("strays", 0.0) > _STRANGE:
+                notes.append(f"more of {name} found elsewhere and left out")
     return found
 
 

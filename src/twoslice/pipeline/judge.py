@@ -37,7 +37,7 @@ from twoslice.progress import Progress
 from twoslice.training.run import Run
 from twoslice.training.volumes import resample_labels, shape_at
 
-VERSION = 4
+VERSION = 5
 """Raised when the same weights and scans would give other signs."""
 _USUAL = [Plane.AXIAL, Plane.CORONAL]
 
@@ -174,11 +174,11 @@ def _look(
     volume = read_channels(paths)
     reading = _ask(predictor, volume, slices, case, handed_out)
     found = shapes(handed_out, labels.grid.ras.spacing, classes)
-    if predictor.thinned:  # strays are gone from the map, but tell of trouble
+    if predictor.thinned:
         answered = shapes(reading.labels, predictor.plan.voxel, classes)
         for value in predictor.thinned:
-            for name in ("pieces", "largest"):
-                found[value - 1][name] = answered[value - 1][name]
+            shape = answered[value - 1]
+            found[value - 1]["strays"] = round(1 - shape["largest"], 4) if shape["pieces"] else 0.0
     drawn = {
         each.name: [
             {"signs": signs, "dice": float(dice)}
