@@ -56,8 +56,8 @@ def oddities(
 ) -> dict[str, tuple[float, list[str]]]:
     """For each scan how much its shapes differ from the others' (0: not at all), and in what.
 
-    Strays that were left out of the label map are named and cost nothing: where the other kidney
-    was taken for this one too, the piece that is kept is as good as any.
+    Strays that were left out of the label map are named and cost nothing: where other tissue was
+    taken for the label too, the piece that is kept may be as good as any (docs/LOG.md).
     """
     found: dict[str, tuple[float, list[str]]] = {scan.case: (0.0, []) for scan in scans}
     for index, name in enumerate(names):
